@@ -1,0 +1,1 @@
+"""Evaluate region-level vision-language models: official numbers, intervals, provenance."""

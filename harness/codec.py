@@ -1,0 +1,77 @@
+"""The contract of a codec: regions to text and back.
+
+What training rewards is what evaluation decodes, so both hold the same codec object. A codec never
+raises on a model's reply; it flags what it could not read.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from harness.pictures import picture_size
+from harness.types import Prediction, Region, Request, Size
+
+
+@dataclass(frozen=True, slots=True)
+class Canvas:
+    """The picture that a text speaks of: its (height, width), and its file for codecs that look."""
+
+    size: Size
+    image: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What a reply says: its regions in order, and flags to count ("unparsed")."""
+
+    regions: tuple[Region, ...] = ()
+    flags: tuple[str, ...] = ()
+
+
+class Codec(ABC):
+    """Writes a region as text that a model can read, and reads regions out of its replies."""
+
+    @property
+    def instruction(self) -> str:
+        """The sentence that asks a general model for this format; "" if none is needed."""
+        return ""
+
+    @abstractmethod
+    def write(self, region: Region, canvas: Canvas) -> str | None:
+        """The text of a region; None if it cannot be written (an empty mask)."""
+
+    @abstractmethod
+    def read(self, text: str, canvas: Canvas, mode: str = "") -> Reading:
+        """The regions of a reply. Raises only DataError, and only if it cannot decode at all."""
+
+    def vocabulary(self) -> Sequence[str]:
+        """Tokens that the language model must own as single ids."""
+        return ()
+
+    def protocol(self) -> Mapping[str, Any]:
+        """Its choices that change numbers."""
+        return {}
+
+
+def canvas_of(request: Request) -> Canvas:
+    """The canvas of a request; opens the picture only if the data did not tell its size."""
+    return Canvas(request.size or picture_size(request.image), request.image)
+
+
+def read_reply(request: Request, text: str, codec: Codec, info: Mapping[str, Any]) -> Prediction:
+    """The prediction that a reply stands for: its regions are read where the task wants regions.
+
+    Tasks that want text or boxes in a format of their own read the text themselves.
+    """
+    reading = Reading()
+    if request.wants in ("regions", "grounded_text"):
+        reading = codec.read(text, canvas_of(request), request.parse)
+    return Prediction(
+        sample_id=request.sample_id,
+        text=text,
+        regions=reading.regions,
+        flags=reading.flags,
+        info=info,
+    )

@@ -1,0 +1,195 @@
+"""What a run is: the options, turned into a model and tasks, and the record that names them.
+
+The record (run.json) holds all that decides the answers, by content: options, task versions,
+protocol, hashes of data, prompts and weights. Two runs with one record have the same answers.
+"""
+
+import dataclasses
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from harness import config, registry
+from harness.errors import ConfigError, DataError, UnknownPlugin, did_you_mean
+from harness.files import sha256
+from harness.model import ModelAdapter
+from harness.provenance import digest, environment, short_hash
+from harness.store import identity
+from harness.task import Task
+from harness.types import Request, Sample
+
+SCHEMA = 1
+
+
+@dataclass(frozen=True)
+class RunSpec:
+    """What the user asked for, before anything is loaded: plain values only."""
+
+    model: str
+    tasks: Mapping[str, Mapping[str, Any]]
+    """Options of each task to run, by its name, in order."""
+    model_options: Mapping[str, Any] = field(default_factory=dict)
+    limit: int | None = None
+    """Only the first so many samples of each task."""
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> "RunSpec":
+        """The spec that a run.json holds, with the places where its files lay."""
+        spec, places = record["spec"], record["locations"]
+        tasks = {
+            name: {**options, **places["tasks"][name]} for name, options in spec["tasks"].items()
+        }
+        model_options = {**spec["model_options"], **places["model"]}
+        return cls(spec["model"], tasks, model_options, spec["limit"])
+
+
+@dataclass(frozen=True)
+class PlannedTask:
+    """A task with its samples in order."""
+
+    name: str
+    task: Task[Any]
+    samples: Sequence[Sample]
+
+    @property
+    def ids(self) -> list[str]:
+        return [sample.id for sample in self.samples]
+
+    def requests(self, samples: Sequence[Sample], *, gold: bool = False) -> list[Request]:
+        """The request for each sample; with the truth in it only if ``gold``."""
+        if not gold:
+            return [self.task.request(s) for s in samples]
+        return [dataclasses.replace(self.task.request(s), gold=self.task.gold(s)) for s in samples]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A run that is ready to start."""
+
+    spec: RunSpec
+    model: ModelAdapter
+    tasks: Sequence[PlannedTask]
+
+    @classmethod
+    def build(cls, spec: RunSpec) -> "Plan":
+        """Builds model and tasks and reads all samples. Loads no weights, opens no picture.
+
+        Raises ConfigError for options that do not fit and DataError for files that do not.
+        """
+        model = registry.models.build(spec.model, spec.model_options, where="model")
+        tasks = [plan_task(name, options, spec.limit) for name, options in spec.tasks.items()]
+        return cls(spec, model, tasks)
+
+    def record(self) -> dict[str, Any]:
+        """The content of run.json. Where files lie is kept apart: their content decides."""
+        model_options, model_places = _resolved(self.model)
+        tasks = {planned.name: _resolved(planned.task) for planned in self.tasks}
+        return {
+            "schema": SCHEMA,
+            "spec": {
+                "model": registry.canonical(self.spec.model),
+                "model_options": model_options,
+                "tasks": {name: options for name, (options, _) in tasks.items()},
+                "limit": self.spec.limit,
+            },
+            "locations": {
+                "model": model_places,
+                "tasks": {name: places for name, (_, places) in tasks.items()},
+            },
+            "model": {"name": self.model.name, "fingerprint": dict(self.model.fingerprint())},
+            "tasks": {planned.name: self._task_record(planned) for planned in self.tasks},
+            "made_by": environment(),
+        }
+
+    def _task_record(self, planned: PlannedTask) -> dict[str, Any]:
+        task, requests = planned.task, planned.requests(planned.samples)
+        return {
+            "version": task.version,
+            "protocol": self.protocol(planned),
+            "data": {path.name: sha256(path) for path in task.files()},
+            "samples": digest(planned.ids),
+            "prompts": digest(f"{r.sample_id}\0{r.prompt}\0{r.max_new_tokens}" for r in requests),
+            "n": len(planned.samples),
+        }
+
+    def protocol(self, planned: PlannedTask) -> dict[str, Any]:
+        """The protocol stamp: the choices of task and model that change numbers."""
+        stamp = {**planned.task.protocol(), **self.model.protocol(planned.task.masks_expected)}
+        if self.spec.limit is not None:
+            stamp["limit"] = self.spec.limit
+        return stamp
+
+
+def plan_task(name: str, options: Mapping[str, Any], limit: int | None = None) -> PlannedTask:
+    """A task with its samples; raises DataError if ids repeat or there is no sample."""
+    cls = registry.tasks.find(name)
+    name = registry.canonical(name)
+    if "root" not in options and "root" in getattr(cls, "__dataclass_fields__", {}):
+        raise ConfigError(
+            f"{name} needs the benchmark's files: give their folder with --set "
+            f"tasks.{name}.root=DIR. "
+            f"{cls.recipe}"
+        )
+    task = config.build(cls, options, where=f"tasks.{name}")
+    samples = list(task.samples())
+    seen: set[str] = set()
+    for sample in samples:
+        if sample.id in seen:
+            raise DataError(
+                f"{name}: sample id {sample.id!r} occurs twice in its files; mend the data"
+            )
+        seen.add(sample.id)
+    if not samples:
+        raise DataError(
+            f"{name}: its files hold no sample of the chosen split; check tasks.{name}.*"
+        )
+    return PlannedTask(name, task, samples[:limit])
+
+
+def _resolved(plugin: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """(options, places) of a plug-in, defaults included, as JSON: places are its file paths."""
+    options: dict[str, Any] = {}
+    places: dict[str, Any] = {}
+    for f in dataclasses.fields(plugin):
+        if f.init:
+            value = getattr(plugin, f.name)
+            parts = value if isinstance(value, tuple) and value else (value,)
+            is_place = all(isinstance(part, Path) for part in parts)
+            (places if is_place else options)[f.name] = config.jsonable(value)
+    return options, places
+
+
+def expand_tasks(names: Sequence[str]) -> list[str]:
+    """Task names with groups expanded: ``all``, or a tag that tasks carry (``gar``).
+
+    Raises UnknownPlugin for a word that is neither.
+    """
+    chosen: dict[str, None] = {}
+    for name in map(registry.canonical, names):
+        if name == "all":
+            members = registry.tasks.names()
+        elif name in registry.tasks.found:
+            members = [name]
+        else:
+            members = _tagged(name)
+        chosen |= dict.fromkeys(members)
+    return list(chosen)
+
+
+def _tagged(tag: str) -> list[str]:
+    tags: dict[str, list[str]] = {}
+    for name in registry.tasks.names():
+        for word in registry.tasks.find(name).tags:
+            tags.setdefault(word, []).append(name)
+    if tag not in tags:
+        known = [*registry.tasks.names(), *tags, "all"]
+        raise UnknownPlugin(f"no task named {tag!r}.{did_you_mean(tag, known)}")
+    return tags[tag]
+
+
+def default_folder(record: Mapping[str, Any], parent: Path = Path("runs")) -> Path:
+    """``runs/<model>-<hash>``: the same command finds it again, other weights get another."""
+    name = re.sub(r"[^A-Za-z0-9.]+", "-", record["model"]["name"]).strip("-.")[:60] or "model"
+    return parent / f"{name}-{short_hash(identity(record))}"

@@ -1,0 +1,141 @@
+"""Finds plug-ins by name. A shelf is a package named by an entry point; a file on it is a plug-in.
+
+``gar_vqa.py`` on a shelf of ``harness.tasks`` is the task ``gar-vqa``; ``-`` and ``_`` are equal in
+names. Listing imports no plug-in, so a broken one or a heavy one harms nobody who does not use it.
+"""
+
+import ast
+import importlib
+import importlib.util
+import pkgutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from harness import config
+from harness.codec import Codec
+from harness.errors import ConfigError, UnknownPlugin, did_you_mean
+from harness.judge import Judge
+from harness.model import ModelAdapter
+from harness.task import Task
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Found:
+    """Where a plug-in lies: the module to import, and its file for a look without importing."""
+
+    module: str
+    file: Path
+
+    @property
+    def summary(self) -> str:
+        """The first line of the module's docstring."""
+        doc = ast.get_docstring(ast.parse(self.file.read_text(encoding="utf-8"))) or ""
+        return doc.partition("\n")[0]
+
+
+class Registry(Generic[T]):
+    """The plug-ins of one kind ("task"): each module holds its class under that name."""
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+
+    @cached_property
+    def found(self) -> Mapping[str, Found]:
+        """Every plug-in by name, sorted; raises ConfigError if two have one name."""
+        plugins: dict[str, Found] = {}
+        for shelf in entry_points(group=f"harness.{self.kind}s"):
+            for name, module, file in _modules(shelf.name, shelf.value):
+                if name in plugins:
+                    raise ConfigError(
+                        f"two packages bring a {self.kind} named {name!r}: "
+                        f"{plugins[name].module} and "
+                        f"{module}; rename the file of one, or uninstall it"
+                    )
+                plugins[name] = Found(module, file)
+        return dict(sorted(plugins.items()))
+
+    def names(self) -> list[str]:
+        return list(self.found)
+
+    def find(self, name: str) -> type[T]:
+        """The class of a plug-in; raises UnknownPlugin, or ConfigError if its module is broken."""
+        name = canonical(name)
+        if name not in self.found:
+            raise UnknownPlugin(f"no {self.kind} named {name!r}.{did_you_mean(name, self.found)}")
+        module_name = self.found[name].module
+        try:
+            module = importlib.import_module(module_name)
+        except ImportError as error:
+            raise ConfigError(
+                f"the {self.kind} {name!r} needs a package that cannot be imported here ({error}); "
+                f"see `harness show {name}` for what to install"
+            ) from error
+        plugin = getattr(module, self.kind, None)
+        if not isinstance(plugin, type):
+            raise ConfigError(f"{module_name} must end in `{self.kind} = ItsClass`")
+        return plugin
+
+    def build(self, name: str, options: config.Options | None = None, where: str = "") -> T:
+        """A plug-in with these options; ``where`` is their path, for messages."""
+        return config.build(
+            self.find(name), options or {}, where or f"{self.kind}s.{canonical(name)}"
+        )
+
+
+def canonical(name: str) -> str:
+    """The spelling of a plug-in's name: ``gar_vqa`` and ``gar-vqa`` are one."""
+    return name.strip().replace("_", "-")
+
+
+def _modules(entry: str, target: str) -> list[tuple[str, str, Path]]:
+    """(plug-in name, module, file) for each plug-in that an entry point names.
+
+    The target is a package (every public module on it) or one module (named by the entry point).
+    """
+    try:
+        spec = importlib.util.find_spec(target)
+    except ImportError as error:
+        raise ConfigError(
+            f"the plug-in package {target!r} cannot be found ({error}); reinstall it"
+        ) from error
+    if spec is None or spec.origin is None:
+        raise ConfigError(f"the plug-in package {target!r} cannot be found; reinstall or remove it")
+    if spec.submodule_search_locations is None:
+        return [(canonical(entry), target, Path(spec.origin))]
+    return [
+        (canonical(module.name), f"{target}.{module.name}", Path(folder) / f"{module.name}.py")
+        for folder in spec.submodule_search_locations
+        for module in pkgutil.iter_modules([folder])
+        if not module.name.startswith("_") and not module.ispkg
+    ]
+
+
+tasks: Registry[Task[Any]] = Registry("task")
+models: Registry[ModelAdapter] = Registry("model")
+codecs: Registry[Codec] = Registry("codec")
+judges: Registry[Judge] = Registry("judge")
+trainers: Registry[Any] = Registry("trainer")
+
+KINDS: Mapping[str, Registry[Any]] = {
+    "tasks": tasks,
+    "models": models,
+    "codecs": codecs,
+    "judges": judges,
+    "trainers": trainers,
+}
+
+CodecChoice = str | dict[str, Any]
+"""A codec's name, or a table with its name and options."""
+
+
+def build_codec(choice: CodecChoice, default: str = "mask-tokens") -> Codec:
+    """The codec that an option names; a table without a name sets options of ``default``."""
+    options = {"name": choice} if isinstance(choice, str) else dict(choice)
+    name = str(options.pop("name", default))
+    return codecs.build(name, options, where="model.codec")

@@ -1,0 +1,135 @@
+"""Results as tables for people. Every number there is multiplied by 100; the JSON is not."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+ALL = {"mean of groups": "mean", "all samples": "all"}
+
+
+def render(result: Mapping[str, Any], failures: Mapping[str, Sequence[str]]) -> str:
+    """The tables of a run, one block a task."""
+    blocks = [f"{result['model']['name']}    run folder: {result['run']}"]
+    if "shard" in result:
+        for name, task in result["tasks"].items():
+            blocks.append(f"{name}, shard {result['shard']}: {_counts(task)}")
+        blocks.append("When all shards are answered: harness merge RUN [RUN ...] --run DIR")
+        return "\n".join(map(printable, blocks))
+    for name, task in result["tasks"].items():
+        blocks.append(_task(name, task, failures.get(name, ())))
+    blocks += [f"note: {note}" for note in result["notes"]]
+    return "\n\n".join(blocks)
+
+
+def render_brief(result: Mapping[str, Any]) -> str:
+    """One line a task: the headline metric and the counts."""
+    rows = [
+        [result["model"]["name"], name, task.get("primary", ""), _headline(task), _counts(task)]
+        for name, task in result["tasks"].items()
+    ]
+    return "\n".join(printable(line) for line in table(rows))
+
+
+def _headline(task: Mapping[str, Any]) -> str:
+    return cell(task["metrics"][task["primary"]]) if "metrics" in task else "-"
+
+
+def _task(name: str, task: Mapping[str, Any], failures: Sequence[str]) -> str:
+    columns = {ALL[task["overall"]]: task["metrics"], **task["groups"]}
+    if len(task["groups"]) == 1:
+        columns = dict(task["groups"])
+    rows = [["", *columns]]
+    for metric in task["metrics"]:
+        star = "*" if metric == task["primary"] else " "
+        rows.append([f"{star}{metric}", *(cell(column[metric]) for column in columns.values())])
+    lines = [f"{name} v{task['version']}    {_counts(task)}", *table(rows)]
+    lines.append("95 % bootstrap intervals, resampled by picture; values x100; * headline")
+    lines.append("protocol: " + ", ".join(f"{k}={v}" for k, v in task["protocol"].items()))
+    if task["flags"]:
+        lines.append(
+            "replies: " + ", ".join(f"{count} {flag}" for flag, count in task["flags"].items())
+        )
+    if task["above_max_errors"]:
+        lines.append(
+            "NO NUMBERS: more requests failed than --max-errors allows; see --retry-failed"
+        )
+    lines += [f"failed {line}" for line in failures]
+    return "\n".join(printable(line) for line in lines)
+
+
+def _counts(task: Mapping[str, Any]) -> str:
+    if "errors" not in task:
+        return f"{task['n']} of {task['of']} samples answered"
+    n, errors, skipped = task["n"], task["errors"], task["skipped"]
+    limit = task["protocol"].get("limit")
+    parts = [f"{n} samples" + (f" (only the first {limit})" if limit is not None else "")]
+    parts.append(f"{errors} failed ({100 * errors / max(1, n):.1f} %)")
+    if skipped:
+        more = ", ..." if len(skipped) > 3 else ""
+        parts.append(f"{len(skipped)} skipped: {', '.join(skipped[:3])}{more}")
+    return ", ".join(parts)
+
+
+def cell(estimate: Mapping[str, Any]) -> str:
+    """``57.18 [46.9, 67.1]``; a dash where there is no number."""
+    if estimate["value"] is None:
+        return "-"
+    value = f"{100 * estimate['value']:.2f}"
+    if estimate["low"] is None:
+        return value
+    return f"{value} [{100 * estimate['low']:.1f}, {100 * estimate['high']:.1f}]"
+
+
+def table(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Aligned lines; the first column to the left, the others to the right."""
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    return [
+        "  ".join(
+            text.ljust(w) if i == 0 else text.rjust(w)
+            for i, (text, w) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]
+
+
+def render_comparison(comparison: Mapping[str, Any]) -> str:
+    """The table of a paired comparison."""
+    lines = [
+        f"A: {comparison['a']['model']['name']}  ({comparison['a']['run']})",
+        f"B: {comparison['b']['model']['name']}  ({comparison['b']['run']})",
+    ]
+    if comparison["allowed"]:
+        lines.append(f"compared although these may differ: {', '.join(comparison['allowed'])}")
+    for name, groups in comparison["tasks"].items():
+        rows = [[name, "metric", "A", "B", "A - B", "95 % interval", "p"]]
+        for group, metrics in groups.items():
+            rows += [[group or "all", metric, *_difference(row)] for metric, row in metrics.items()]
+        lines += ["", *table(rows)]
+    lines += [
+        "",
+        "values x100; paired bootstrap by picture; p: permutation test, two-sided, not corrected "
+        "for the number of rows",
+    ]
+    return "\n".join(printable(line) for line in lines)
+
+
+def _difference(row: Mapping[str, Any]) -> list[str]:
+    if row["difference"] is None:
+        return [_percent(row["a"]), _percent(row["b"]), "-", "-", "-"]
+    bounds = f"[{100 * row['low']:+.1f}, {100 * row['high']:+.1f}]"
+    return [
+        _percent(row["a"]),
+        _percent(row["b"]),
+        f"{100 * row['difference']:+.2f}",
+        bounds,
+        f"{row['p']:.4f}",
+    ]
+
+
+def _percent(value: float | None) -> str:
+    return "-" if value is None else f"{100 * value:.2f}"
+
+
+def printable(text: str) -> str:
+    """The text without characters that could steer a terminal (ids and errors are untrusted)."""
+    return re.sub(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]", "?", text)

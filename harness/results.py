@@ -1,0 +1,114 @@
+"""From scores to the result object: metrics with intervals, by group and overall.
+
+The object's form is a fixed interface (docs/run-folder.md): fractions, and null where a number is
+undefined or may not be shown.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from harness.metrics import Floats, Metric
+from harness.plan import Plan, PlannedTask
+from harness.statistics import ROUNDS, interval, replicates
+from harness.store import RunStore
+from harness.types import Score
+
+SCHEMA = 1
+
+
+def task_result(
+    plan: Plan, planned: PlannedTask, scores: Sequence[Score], max_errors: float
+) -> dict[str, Any]:
+    """The result of one task. Above ``max_errors`` failed requests every number is null."""
+    task = planned.task
+    errors = sum(score.failed for score in scores)
+    show = errors <= max_errors * len(scores)
+    grouped = by_group(scores, task.groups)
+    values = {name: Estimates.of(task.metrics, members) for name, members in grouped.items()}
+    if task.overall == "groups":
+        overall = Estimates.mean_of(list(values.values()))
+    else:
+        overall = Estimates.of(task.metrics, scores)
+    return {
+        "version": task.version,
+        "protocol": plan.protocol(planned),
+        "judge": None,
+        "n": len(scores),
+        "errors": errors,
+        "above_max_errors": not show,
+        "judge_errors": 0,
+        "judge_unreadable": 0,
+        "skipped": list(task.skipped()),
+        "primary": task.primary,
+        "overall": "mean of groups" if task.overall == "groups" else "all samples",
+        "flags": dict(sorted(Counter(flag for s in scores for flag in set(s.flags)).items())),
+        "metrics": overall.as_json(show),
+        "groups": {name: estimates.as_json(show) for name, estimates in values.items()},
+    }
+
+
+def by_group(scores: Sequence[Score], fixed: Sequence[str] = ()) -> dict[str, list[Score]]:
+    """Scores by group: the fixed ones first (also when empty), others as they appear."""
+    groups: dict[str, list[Score]] = {name: [] for name in fixed}
+    for score in scores:
+        if score.group:
+            groups.setdefault(score.group, []).append(score)
+    return groups
+
+
+class Estimates:
+    """Each metric of some scores: its value, its bootstrap values, how many samples took part."""
+
+    def __init__(self, values: Mapping[str, tuple[float, Floats, int]], clusters: int) -> None:
+        self.values, self.clusters = values, clusters
+
+    @classmethod
+    def of(cls, metrics: Mapping[str, Metric], scores: Sequence[Score]) -> "Estimates":
+        """The metrics over some scores; undefined (NaN) for none."""
+        drawn = replicates(metrics, scores) if scores else dict.fromkeys(metrics, _NONE)
+        values = {
+            name: (metric(scores) if scores else math.nan, drawn[name], metric.count(scores))
+            for name, metric in metrics.items()
+        }
+        return cls(values, len({s.cluster for s in scores}))
+
+    @classmethod
+    def mean_of(cls, parts: Sequence["Estimates"]) -> "Estimates":
+        """The plain mean of several groups, resampled within each; undefined if one of them is."""
+        values = {}
+        for name in parts[0].values:
+            items = [part.values[name] for part in parts]
+            mean = math.fsum(value for value, _, _ in items) / len(items)
+            drawn: Floats = np.mean([drawn for _, drawn, _ in items], axis=0)
+            values[name] = mean, drawn, sum(count for _, _, count in items)
+        return cls(values, min(part.clusters for part in parts))
+
+    def as_json(self, show: bool) -> dict[str, dict[str, Any]]:
+        """``{metric: {value, low, high, n}}``; no interval from fewer than two clusters."""
+        out = {}
+        for name, (value, drawn, count) in self.values.items():
+            low, high = interval(drawn) if self.clusters > 1 else (math.nan, math.nan)
+            numbers = {"value": value, "low": low, "high": high}
+            out[name] = {k: v if show and math.isfinite(v) else None for k, v in numbers.items()}
+            out[name]["n"] = count
+        return out
+
+
+_NONE: Floats = np.full(ROUNDS, math.nan)
+
+
+def run_result(
+    store: RunStore, tasks: Mapping[str, Mapping[str, Any]], notes: Sequence[str]
+) -> dict[str, Any]:
+    """The result object of a run, as ``--json`` prints it and ``result.json`` keeps it."""
+    return {
+        "schema": SCHEMA,
+        "run": str(store.root),
+        "model": store.record()["model"],
+        "tasks": dict(tasks),
+        "notes": list(notes),
+    }

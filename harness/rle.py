@@ -1,0 +1,99 @@
+"""COCO run-length encodings: read them, check them, and refuse what pycocotools would misread.
+
+pycocotools accepts runs that are too short for the picture and returns uninitialised memory for
+the rest, so the runs are summed here before any decode. Letters: H height, W width.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.errors import DataError
+
+MAX_PIXELS = 2**31 - 1
+_MAX_CHARS_PER_RUN = 7  # 5 bits each; seven hold any run of MAX_PIXELS pixels and its sign
+
+
+def run_lengths(counts: bytes) -> NDArray[np.int64]:
+    """The run lengths of a compressed COCO string, background first.
+
+    Each character carries five bits (low to high), 0x20 says that more follow, 0x10 of the last one
+    is the sign. From the fourth run on a number is the difference to the run two before.
+    Raises DataError for a character outside the code, an unfinished number or a negative run.
+    """
+    if not counts:
+        return np.zeros(0, np.int64)
+    code = np.frombuffer(counts, np.uint8).astype(np.int64) - 48
+    if code.min() < 0 or code.max() > 63:
+        raise DataError("it holds a character that is not part of the RLE code")
+    last = np.flatnonzero(code < 32)
+    if not last.size or last[-1] != code.size - 1:
+        raise DataError("its counts end in the middle of a number")
+    first = np.concatenate(([0], last[:-1] + 1))
+    chars = last - first + 1
+    if chars.max() > _MAX_CHARS_PER_RUN:
+        raise DataError("it holds a run of more than 2^31 pixels")
+    shift = 5 * (np.arange(code.size) - np.repeat(first, chars))
+    runs = np.add.reduceat((code & 31) << shift, first)
+    runs = np.where(code[last] & 16, runs - (np.int64(1) << (5 * chars)), runs)
+    runs[1::2] = np.cumsum(runs[1::2])
+    runs[2::2] = np.cumsum(runs[2::2])
+    if runs.min() < 0:
+        raise DataError("it holds a negative run")
+    return runs
+
+
+def check_counts(height: int, width: int, counts: bytes) -> None:
+    """Raises DataError unless the runs of ``counts`` fill a picture of height x width exactly."""
+    total = int(run_lengths(counts).sum())
+    if total != height * width:
+        raise DataError(f"its runs cover {total} pixels, but {width}x{height} has {height * width}")
+
+
+def check_size(size: object) -> tuple[int, int]:
+    """(height, width) from the ``size`` field of an RLE; raises DataError if it is not a size."""
+    if not (isinstance(size, Sequence) and not isinstance(size, str | bytes) and len(size) == 2):
+        raise DataError(f"its size must be [height, width], not {size!r:.80}")
+    height, width = size
+    if not (type(height) is int and type(width) is int and height > 0 and width > 0):
+        raise DataError(f"its size must be two positive whole numbers, not {size!r:.80}")
+    if height * width > MAX_PIXELS:
+        raise DataError(f"its size {width}x{height} is more than {MAX_PIXELS} pixels")
+    return height, width
+
+
+def compress(height: int, width: int, runs: Sequence[int]) -> bytes:
+    """The compressed string of a list of run lengths; raises DataError if they do not fit."""
+    if not all(type(run) is int and 0 <= run <= MAX_PIXELS for run in runs):
+        raise DataError("its counts must be whole numbers that are not negative")
+    if sum(runs) != height * width:
+        total = height * width
+        raise DataError(f"its runs cover {sum(runs)} pixels, but {width}x{height} has {total}")
+    from pycocotools import mask as coco
+
+    rle = coco.frPyObjects({"size": [height, width], "counts": list(runs)}, height, width)
+    return bytes(rle["counts"])
+
+
+def parse_rle(rle: object) -> tuple[int, int, bytes]:
+    """(height, width, compressed counts) of an RLE object as COCO files hold it.
+
+    Takes ``{"size": [H, W], "counts": str | bytes | [int, ...]}`` and checks all of it.
+    Raises DataError whose message starts with "its ..." or "it ...".
+    """
+    if not isinstance(rle, Mapping):
+        raise DataError(f"it must be an object with size and counts, not {type(rle).__name__}")
+    height, width = check_size(rle.get("size"))
+    counts: Any = rle.get("counts")
+    if isinstance(counts, list):
+        return height, width, compress(height, width, counts)
+    if isinstance(counts, str):
+        if not counts.isascii():
+            raise DataError("it holds a character that is not part of the RLE code")
+        counts = counts.encode("ascii")
+    if not isinstance(counts, bytes):
+        raise DataError(f"its counts must be text or a list, not {type(counts).__name__}")
+    check_counts(height, width, counts)
+    return height, width, counts

@@ -1,0 +1,169 @@
+"""Intervals and paired tests, resampled by cluster (by picture: its samples are not independent).
+
+Letters: N samples, C clusters, D sums, K resamples, M metrics.
+
+Cost: additive metrics take one matrix product of (K, C) by (C, D); others are called K times.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.metrics import Additive, Floats, Metric
+from harness.types import Score
+
+ROUNDS = 1000
+SEED = 0
+_CELLS_PER_CHUNK = 4_000_000  # weights held at a time; bounds the memory, not the result
+
+
+def replicates(
+    metrics: Mapping[str, Metric],
+    scores: Sequence[Score],
+    *,
+    rounds: int = ROUNDS,
+    seed: int = SEED,
+) -> dict[str, Floats]:
+    """Each metric on ``rounds`` bootstrap resamples of the clusters: name -> values (K,)."""
+    cluster_N, clusters = _clusters(scores)
+    additive = {name: m for name, m in metrics.items() if isinstance(m, Additive)}
+    tables = {
+        name: _per_cluster(m.table(scores), cluster_N, clusters) for name, m in additive.items()
+    }
+    out: dict[str, list[Floats]] = {name: [] for name in metrics}
+    members = _members(cluster_N, clusters) if len(additive) < len(metrics) else []
+    for weights_KC in _bootstrap_weights(clusters, rounds, seed):
+        for name, metric in metrics.items():
+            if isinstance(metric, Additive):
+                out[name].append(metric.value(weights_KC @ tables[name]))
+            else:
+                out[name].append(_resample(metric, scores, members, weights_KC))
+    return {name: np.concatenate(chunks) for name, chunks in out.items()}
+
+
+def interval(replicates_K: Floats, level: float = 0.95) -> tuple[float, float]:
+    """The percentile interval of bootstrap values; (NaN, NaN) if none is defined."""
+    defined = replicates_K[~np.isnan(replicates_K)]
+    if not defined.size:
+        return float("nan"), float("nan")
+    low, high = np.quantile(defined, [(1 - level) / 2, (1 + level) / 2])
+    return float(low), float(high)
+
+
+def paired_difference(
+    metric: Metric,
+    scores_a: Sequence[Score],
+    scores_b: Sequence[Score],
+    *,
+    rounds: int = ROUNDS,
+    seed: int = SEED,
+) -> tuple[float, Floats, float]:
+    """(A - B, its bootstrap values (K,), two-sided p) for two runs over the same samples.
+
+    Both runs are resampled together, by cluster. p is from a permutation test that swaps A and B
+    cluster by cluster: (1 + swaps with a difference at least as large) / (1 + rounds).
+    Scores must be in the same order with the same ids (else ValueError).
+    """
+    if [s.sample_id for s in scores_a] != [s.sample_id for s in scores_b]:
+        raise ValueError("paired scores need the same samples in the same order")
+    cluster_N, clusters = _clusters(scores_a)
+    members = _members(cluster_N, clusters)
+    observed = metric(scores_a) - metric(scores_b)
+    table_a: Floats | None = None
+    if isinstance(metric, Additive):
+        table_a = _per_cluster(metric.table(scores_a), cluster_N, clusters)
+        table_b = _per_cluster(metric.table(scores_b), cluster_N, clusters)
+    differences, swapped = [], []
+    for weights_KC in _bootstrap_weights(clusters, rounds, seed):
+        if isinstance(metric, Additive) and table_a is not None:
+            a_K, b_K = metric.value(weights_KC @ table_a), metric.value(weights_KC @ table_b)
+        else:
+            a_K = _resample(metric, scores_a, members, weights_KC)
+            b_K = _resample(metric, scores_b, members, weights_KC)
+        differences.append(a_K - b_K)
+    for keep_KC in _coin_flips(clusters, rounds, seed):
+        if isinstance(metric, Additive) and table_a is not None:
+            kept_KD = keep_KC @ (table_a - table_b)
+            a_K = metric.value(table_b.sum(axis=0) + kept_KD)
+            b_K = metric.value(table_a.sum(axis=0) - kept_KD)
+            swapped.append(a_K - b_K)
+        else:
+            swapped.append(_swap(metric, scores_a, scores_b, cluster_N, keep_KC))
+    null_K = np.concatenate(swapped)
+    # A hair of slack, so that the observed labelling itself counts however it was summed.
+    extreme = int(np.sum(np.abs(null_K) >= abs(observed) - 1e-12))
+    return observed, np.concatenate(differences), (1 + extreme) / (1 + rounds)
+
+
+def _clusters(scores: Sequence[Score]) -> tuple[NDArray[np.int64], int]:
+    """The cluster number of each score (in order of first appearance) and how many there are."""
+    numbers: dict[str, int] = {}
+    cluster_N = [numbers.setdefault(s.cluster or s.sample_id, len(numbers)) for s in scores]
+    return np.array(cluster_N, np.int64), len(numbers)
+
+
+def _per_cluster(table_ND: Floats, cluster_N: NDArray[np.int64], clusters: int) -> Floats:
+    sums_CD = np.zeros((clusters, table_ND.shape[1]))
+    np.add.at(sums_CD, cluster_N, table_ND)
+    return sums_CD
+
+
+def _members(cluster_N: NDArray[np.int64], clusters: int) -> list[NDArray[np.int64]]:
+    order = np.argsort(cluster_N, kind="stable")
+    bounds = np.searchsorted(cluster_N[order], np.arange(1, clusters))
+    return np.split(order, bounds)
+
+
+def _chunks(clusters: int, rounds: int) -> Iterator[int]:
+    size = max(1, _CELLS_PER_CHUNK // max(1, clusters))
+    while rounds > 0:
+        yield min(size, rounds)
+        rounds -= size
+
+
+def _bootstrap_weights(clusters: int, rounds: int, seed: int) -> Iterator[Floats]:
+    """How often each cluster is drawn in each resample, in chunks of (K, C)."""
+    rng = np.random.default_rng(seed)
+    for size in _chunks(clusters, rounds):
+        drawn = rng.integers(0, clusters, (size, clusters), dtype=np.int32)
+        drawn += (np.arange(size, dtype=np.int32) * clusters)[:, None]
+        counts = np.bincount(drawn.ravel(), minlength=size * clusters)
+        yield counts.reshape(size, clusters).astype(np.float64)
+
+
+def _coin_flips(clusters: int, rounds: int, seed: int) -> Iterator[Floats]:
+    rng = np.random.default_rng([seed, 1])
+    for size in _chunks(clusters, rounds):
+        yield rng.integers(0, 2, (size, clusters), dtype=np.int8).astype(np.float64)
+
+
+def _resample(
+    metric: Callable[[Sequence[Score]], float],
+    scores: Sequence[Score],
+    members: list[NDArray[np.int64]],
+    weights_KC: Floats,
+) -> Floats:
+    values = []
+    for weights_C in weights_KC.astype(np.int64):
+        drawn = [
+            scores[i] for c in np.flatnonzero(weights_C) for i in np.tile(members[c], weights_C[c])
+        ]
+        values.append(metric(drawn))
+    return np.array(values, np.float64)
+
+
+def _swap(
+    metric: Callable[[Sequence[Score]], float],
+    scores_a: Sequence[Score],
+    scores_b: Sequence[Score],
+    cluster_N: NDArray[np.int64],
+    keep_KC: Floats,
+) -> Floats:
+    values = []
+    for keep_C in keep_KC.astype(np.bool_):
+        keep_N = keep_C[cluster_N]
+        first = [a if keep else b for a, b, keep in zip(scores_a, scores_b, keep_N, strict=True)]
+        second = [b if keep else a for a, b, keep in zip(scores_a, scores_b, keep_N, strict=True)]
+        values.append(metric(first) - metric(second))
+    return np.array(values, np.float64)

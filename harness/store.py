@@ -1,0 +1,328 @@
+"""A run folder: plain files, one line a sample, never half written, never shared by accident.
+
+    run.json                       what was asked: options, versions, hashes (written once)
+    sessions.jsonl                 one line each time somebody worked on it
+    <task>/predictions.jsonl       one line a sample, flushed as it comes
+    <task>/predictions.1-of-4.jsonl    the same, while shards are at work
+    <task>/scores.jsonl            written whole when all samples are answered
+    result.json                    the result object that `--json` prints
+
+A killed process can leave a torn last line; it is dropped and asked again.
+"""
+
+import fcntl
+import os
+import re
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from harness.errors import ConfigError, DataError, StorageError
+from harness.files import (
+    dump_json,
+    parse_json,
+    pretty_json,
+    storage_error,
+    write_atomic,
+    write_new,
+)
+
+LOCK_PATIENCE = 10.0  # seconds that a run waits for a predecessor's dying workers
+_SHARD_FILE = re.compile(r"predictions\.\d+-of-\d+\.jsonl")
+
+
+@dataclass(frozen=True)
+class Shard:
+    """One of several equal parts of a run: the samples ``index, index + count, ...``."""
+
+    index: int = 0
+    count: int = 1
+
+    @classmethod
+    def parse(cls, text: str) -> "Shard":
+        """A shard from ``i/N``; raises ConfigError."""
+        match = re.fullmatch(r"(\d{1,6})/(\d{1,6})", text)
+        if not match or int(match[1]) >= int(match[2]):
+            raise ConfigError(f"--shard {text!r} must be i/N with i from 0 to N-1, e.g. 0/4")
+        return cls(int(match[1]), int(match[2]))
+
+    @property
+    def whole(self) -> bool:
+        return self.count == 1
+
+    def __str__(self) -> str:
+        return f"{self.index}/{self.count}"
+
+
+class RunStore:
+    """The files of one run folder. Raises StorageError, or ConfigError for another run's folder."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def begin(self, record: Mapping[str, Any]) -> None:
+        """Writes run.json, or checks that the one there describes the same run.
+
+        Raises ConfigError if the folder holds another run, and names the first difference.
+        """
+        if not (self.root / "run.json").exists():
+            others = [p.name for p in self.root.iterdir() if not p.name.startswith(".")]
+            if others:
+                raise ConfigError(
+                    f"{self.root} is not a run folder but holds {others[0]!r}; "
+                    "choose another --run folder"
+                )
+            if write_new(self.root / "run.json", pretty_json(record)):
+                return
+        difference = first_difference(identity(self.record()), identity(record))
+        if difference:
+            path, old, new = difference
+            raise ConfigError(
+                f"{self.root} holds another run: {path} was {old!r:.200} and is now {new!r:.200}; "
+                "choose another --run folder"
+            )
+
+    @classmethod
+    def existing(cls, root: Path) -> "RunStore":
+        """A folder that must already hold a run; raises ConfigError if it does not."""
+        if not (root / "run.json").is_file():
+            raise ConfigError(f"{root} is not a run folder: it has no run.json; check the path")
+        return cls(root)
+
+    def record(self) -> dict[str, Any]:
+        """The content of run.json."""
+        record = self.read_json("run.json")
+        for key in ("schema", "spec", "model", "tasks"):
+            if key not in record:
+                raise StorageError(f"{self.root / 'run.json'} is damaged: it has no {key!r}")
+        return record
+
+    def read_json(self, name: str) -> dict[str, Any]:
+        """A JSON file of the folder; raises StorageError if it is missing or damaged."""
+        path = self.root / name
+        try:
+            value = parse_json(path.read_bytes())
+        except OSError as error:
+            raise StorageError(f"{path} cannot be read ({error.strerror})") from error
+        except DataError as error:
+            raise StorageError(f"{path} is damaged: {error}") from None
+        if not isinstance(value, dict):
+            raise StorageError(f"{path} is damaged: it must hold a JSON object")
+        return value
+
+    def write_json(self, name: str, value: Mapping[str, Any]) -> None:
+        """Writes a JSON file wholly or not at all."""
+        write_atomic(self.root / name, pretty_json(value))
+
+    # Lines
+
+    def lines(self, name: str) -> Iterator[tuple[dict[str, Any], bytes]]:
+        """(object, its bytes) for each complete line of a file; a torn last line is left out.
+
+        Raises StorageError for a damaged line in the middle: that is no crash of ours.
+        """
+        path = self.root / name
+        if not path.exists():
+            return
+        pending: tuple[int, str] | None = None
+        with path.open("rb") as file:
+            for number, line in enumerate(file, 1):
+                if pending:
+                    raise StorageError(
+                        f"{path} line {pending[0]} is damaged ({pending[1]}); remove the line "
+                        "and run "
+                        "the same command again: the sample will be asked again"
+                    )
+                row, problem = _parse_line(line)
+                if row is None:
+                    pending = (number, problem)
+                    continue
+                yield row, line
+
+    @contextmanager
+    def appender(self, name: str) -> Iterator[Callable[[Mapping[str, Any]], None]]:
+        """A function that appends one line and has it written before it returns.
+
+        A torn last line is cut off first. On a full disk the file is cut back to whole lines
+        and StorageError is raised.
+        """
+        path = self.root / name
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            whole = sum(len(line) for _, line in self.lines(name))
+            file = path.open("ab", buffering=0)
+        except OSError as error:
+            raise storage_error(path, error) from error
+        with file:
+            file.truncate(whole)
+
+            def append(record: Mapping[str, Any]) -> None:
+                nonlocal whole
+                line = dump_json(record)
+                try:
+                    written = 0
+                    while written < len(line):
+                        written += file.write(line[written:])
+                except OSError as error:
+                    file.truncate(whole)
+                    raise storage_error(path, error) from error
+                whole += len(line)
+
+            yield append
+
+    # Predictions
+
+    def prediction_files(self, task: str) -> list[str]:
+        """The files that hold predictions of a task: the whole one first, then shards."""
+        folder = self.root / task
+        shards = sorted(
+            p.name for p in folder.glob("predictions.*.jsonl") if _SHARD_FILE.fullmatch(p.name)
+        )
+        names = [f"{task}/predictions.jsonl", *(f"{task}/{name}" for name in shards)]
+        return [name for name in names if (self.root / name).exists()]
+
+    def predictions(self, task: str) -> dict[str, bytes]:
+        """The line of each answered sample by its id; raises StorageError if two disagree."""
+        found: dict[str, bytes] = {}
+        for name in self.prediction_files(task):
+            for row, line in self.lines(name):
+                sample_id = str(row.get("sample_id"))
+                if found.setdefault(sample_id, line) != line:
+                    raise StorageError(
+                        f"{self.root / name} answers sample {sample_id!r} a second time, "
+                        "differently; "
+                        "remove one of the two lines"
+                    )
+        return found
+
+    def settle(self, task: str, ids: Iterable[str], *, drop_failed: bool = False) -> list[str]:
+        """Brings all predictions into one file in sample order; returns the ids still missing.
+
+        Shard files go only after the one file is complete on disk. ``drop_failed`` leaves out
+        failed requests, so that they are asked again.
+        """
+        files = self.prediction_files(task)
+        found = self.predictions(task)
+        if drop_failed:
+            found = {
+                i: line for i, line in found.items() if parse_json(line).get("text") is not None
+            }
+        order = list(ids)
+        foreign = sorted(found.keys() - set(order))
+        if foreign:
+            raise StorageError(
+                f"{self.root / task} answers sample {foreign[0]!r}, which is not part of this run "
+                f"({len(foreign)} such lines); it belongs to another run"
+            )
+        whole = self.root / task / "predictions.jsonl"
+        data = b"".join(found[i] for i in order if i in found)
+        if files and (files != [f"{task}/predictions.jsonl"] or whole.read_bytes() != data):
+            write_atomic(whole, data)
+        for name in files:
+            if _SHARD_FILE.fullmatch(Path(name).name):
+                (self.root / name).unlink()
+        return [i for i in order if i not in found]
+
+    def put_predictions(self, task: str, lines: Iterable[bytes]) -> None:
+        """Writes the predictions of a task at once, in place of any there."""
+        path = self.root / task / "predictions.jsonl"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomic(path, b"".join(lines))
+
+    def write_lines(self, name: str, rows: Iterable[Mapping[str, Any]]) -> None:
+        """Writes a whole file of lines at once, or none of it."""
+        write_atomic(self.root / name, b"".join(dump_json(row) for row in rows))
+
+    # Locks
+
+    @contextmanager
+    def locked(self, shard: Shard | None = None, *, worker: bool = False) -> Iterator[None]:
+        """Keeps others off: the whole folder, or one shard of it. Raises StorageError if in use.
+
+        Several shards may work in one folder; a whole run works alone. ``worker`` is a process of a
+        whole run, whose parent holds the folder.
+        """
+        try:
+            self.root.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise storage_error(self.root, error) from error
+        folder = self.root / ".lock"
+        with _File(folder) as whole:
+            if shard is None:
+                whole.lock(fcntl.LOCK_EX, folder)
+                for path in sorted(self.root.glob(".lock-*")):
+                    with _File(path) as part:
+                        part.lock(fcntl.LOCK_EX, path)
+                yield
+                return
+            if not worker:
+                whole.lock(fcntl.LOCK_SH, folder)
+            path = self.root / f".lock-{shard.index}-of-{shard.count}"
+            with _File(path) as part:
+                part.lock(fcntl.LOCK_EX, path)
+                yield
+
+
+class _File:
+    """An open lock file; the lock goes with the process, however it ends."""
+
+    def __init__(self, path: Path) -> None:
+        try:
+            self.handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        except OSError as error:
+            raise storage_error(path, error) from error
+
+    def __enter__(self) -> "_File":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self.handle)
+
+    def lock(self, kind: int, path: Path) -> None:
+        deadline = time.monotonic() + LOCK_PATIENCE
+        while True:
+            try:
+                fcntl.flock(self.handle, kind | fcntl.LOCK_NB)
+                return
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    raise StorageError(
+                        f"another process is working in {path.parent} ({path.name}); wait for it "
+                        "to "
+                        "end, or choose another --run folder"
+                    ) from None
+                time.sleep(0.05)
+            except OSError as error:
+                raise storage_error(path, error) from error
+
+
+def _parse_line(line: bytes) -> tuple[dict[str, Any] | None, str]:
+    if not line.endswith(b"\n"):
+        return None, "it has no end"
+    try:
+        row = parse_json(line)
+    except DataError as error:
+        return None, str(error)
+    return (row, "") if isinstance(row, dict) else (None, "it is no JSON object")
+
+
+IDENTITY = ("schema", "spec", "model", "tasks")
+
+
+def identity(record: Mapping[str, Any]) -> dict[str, Any]:
+    """The part of run.json that decides the answers; the rest says who computed them."""
+    return {key: record.get(key) for key in IDENTITY}
+
+
+def first_difference(old: Any, new: Any, path: str = "") -> tuple[str, Any, Any] | None:
+    """(path, old value, new value) of the first difference of two JSON values; None if equal."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        for key in [*old, *(k for k in new if k not in old)]:
+            found = first_difference(old.get(key), new.get(key), f"{path}.{key}" if path else key)
+            if found:
+                return found
+        return None
+    return None if old == new else (path, old, new)

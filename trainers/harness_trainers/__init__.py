@@ -1,0 +1,1 @@
+"""The built-in shelf of trainers; each public module on it is one trainer."""
