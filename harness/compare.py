@@ -15,7 +15,7 @@ from harness.statistics import interval, paired_difference
 from harness.store import RunStore, first_difference
 from harness.types import Score
 
-MUST_AGREE = ("version", "data", "samples", "protocol")
+MUST_AGREE = ("version", "data", "samples", "protocol", "judge")
 
 
 def compare(

@@ -28,6 +28,10 @@ class StorageError(HarnessError, OSError):
     """A run folder that cannot be written, is in use, or is damaged."""
 
 
+class DeadShard(HarnessError):
+    """A worker process that ended before its shard was done."""
+
+
 class ModelError(HarnessError):
     """A model that cannot be loaded or asked at all (one failed request is not this)."""
 

@@ -10,8 +10,10 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from harness import registry
 from harness.errors import ConfigError, StorageError
-from harness.plan import Plan, RunSpec, default_folder
+from harness.judging import NO_LIMIT, Budget, Cache, Verdicts, judge_all
+from harness.plan import Plan, PlannedTask, RunSpec, default_folder
 from harness.progress import Progress
 from harness.provenance import environment
 from harness.results import run_result, task_result
@@ -31,6 +33,10 @@ class EvalOptions:
     shard: str = ""
     run: Path | None = None
     max_errors: Annotated[float, Field(ge=0, le=1)] = 0.01
+    judge: str = ""
+    max_judge_calls: Annotated[int, Field(ge=0)] | None = None
+    max_judge_cost: Annotated[float, Field(ge=0)] | None = None
+    judge_cache: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -42,6 +48,9 @@ class Settings:
     shard: Shard | None = None
     max_errors: float = 0.01
     retry_failed: bool = False
+    predict_only: bool = False
+    budget: Budget = NO_LIMIT
+    judge_cache: Path | None = None
     quiet: bool = False
 
 
@@ -67,6 +76,8 @@ def evaluate(spec: RunSpec, settings: Settings) -> Outcome:
     record = plan.record()
     store = RunStore(settings.folder or default_folder(record))
     _notes(plan)
+    if not settings.predict_only and settings.shard is None:
+        _require_judges(plan)
     with store.locked(settings.shard):
         store.begin(record)
         _log_session(store, settings)
@@ -81,6 +92,8 @@ def evaluate(spec: RunSpec, settings: Settings) -> Outcome:
             ask(plan, store, Shard(), progress)
         progress.close()
         plan.model.close()
+        if settings.predict_only:
+            return _predicted(plan, store, Shard())
         return finish(plan, store, settings)
 
 
@@ -98,12 +111,40 @@ def finish(plan: Plan, store: RunStore, settings: Settings) -> Outcome:
                 f"{planned.name} have no "
                 f"answer yet, {missing[0]!r} first; run the missing shards, then merge"
             )
-        scores = score(planned, store)
-        results[planned.name] = task_result(plan, planned, scores, settings.max_errors)
+        verdicts = _judge(planned, store, settings)
+        scores = score(planned, store, verdicts)
+        results[planned.name] = task_result(plan, planned, scores, verdicts, settings.max_errors)
         failed[planned.name] = failures(planned, store)
     result = run_result(store, results, _notes(plan))
     store.write_json("result.json", result)
     return Outcome(result, failed)
+
+
+def _require_judges(plan: Plan) -> None:
+    """Raises ConfigError for a task that needs a judge and has none, before anything is asked."""
+    for planned in plan.tasks:
+        if planned.task.needs_judge and planned.judge is None:
+            raise ConfigError(
+                f"{planned.name} needs a judge: name one with --judge (known: "
+                f"{', '.join(registry.judges.names()) or 'none'}), or answer now with "
+                "--predict-only "
+                "and judge later with `harness rescore RUN --judge J`"
+            )
+
+
+def _judge(planned: PlannedTask, store: RunStore, settings: Settings) -> Verdicts:
+    """The verdicts of a task's judge; none for a task that needs none."""
+    if planned.judge is None:
+        return {}
+    cache = Cache(settings.judge_cache or store.root.parent / ".verdicts.sqlite")
+    label = f"{planned.name} judged by {planned.judge.name}"
+    progress = Progress(label, 0, quiet=settings.quiet)
+    try:
+        return judge_all(planned, store, planned.judge, cache, settings.budget, progress)
+    finally:
+        progress.close()
+        cache.close()
+        planned.judge.close()
 
 
 def merge(folders: Sequence[Path], settings: Settings) -> Outcome:
@@ -126,6 +167,7 @@ def merge(folders: Sequence[Path], settings: Settings) -> Outcome:
         raise ConfigError("merging several folders needs a new one for the whole: --run DIR")
     plan = Plan.build(RunSpec.from_record(record))
     _same(record, plan.record(), stores[0].root)
+    _require_judges(plan)
     target = RunStore(settings.folder or folders[0])
     with target.locked():
         target.begin(record)
@@ -154,12 +196,15 @@ def _join(plan: Plan, stores: Sequence[RunStore], target: RunStore) -> None:
 
 
 def rescore(
-    folder: Path, task_options: Mapping[str, Mapping[str, Any]], settings: Settings
+    folder: Path,
+    task_options: Mapping[str, Mapping[str, Any]],
+    judges: Mapping[str, Mapping[str, Any]],
+    settings: Settings,
 ) -> Outcome:
     """Scores the stored answers of a run again, without its model.
 
-    With other task options (``task_options``) the result goes to a new folder, ``--run`` or one
-    beside the old, so that the old result stays.
+    With other task options or other judges (by task) the result goes to a new folder, ``--run`` or
+    one beside the old, so that the old result stays.
     """
     old = RunStore.existing(folder)
     old_record = old.record()
@@ -170,8 +215,9 @@ def rescore(
     tasks = {
         name: {**options, **task_options.get(name, {})} for name, options in spec.tasks.items()
     }
-    plan = Plan.build(dataclasses.replace(spec, tasks=tasks))
+    plan = Plan.build(dataclasses.replace(spec, tasks=tasks, judges={**spec.judges, **judges}))
     record = plan.record()
+    _require_judges(plan)
     record["model"] = old_record["model"]  # the answers are those of the model as it was then
     for name, task in record["tasks"].items():
         _same_requests(name, old_record["tasks"][name], task, folder)
@@ -186,6 +232,11 @@ def rescore(
             for planned in plan.tasks:
                 target.put_predictions(planned.name, old.predictions(planned.name).values())
         return finish(plan, target, settings)
+
+
+def tasks_of(folder: Path) -> list[str]:
+    """The tasks of a run folder."""
+    return list(RunStore.existing(folder).record()["tasks"])
 
 
 def _same_requests(name: str, old: Mapping[str, Any], new: Mapping[str, Any], folder: Path) -> None:
@@ -213,18 +264,19 @@ def _ask_shard(plan: Plan, store: RunStore, shard: Shard, settings: Settings) ->
     ask(plan, store, shard, progress)
     progress.close()
     plan.model.close()
+    return _predicted(plan, store, shard)
+
+
+def _predicted(plan: Plan, store: RunStore, shard: Shard) -> Outcome:
+    """What there is to say of answers that are not scored yet."""
     tasks = {
         p.name: {"n": len(p.samples[shard.index :: shard.count]), "of": len(p.samples)}
         for p in plan.tasks
     }
     result = {
-        "schema": 1,
-        "run": str(store.root),
-        "model": store.record()["model"],
-        "shard": str(shard),
-        "tasks": tasks,
-        "notes": [],
-    }
+        "schema": 1, "run": str(store.root), "model": store.record()["model"],
+        "shard": str(shard), "tasks": tasks, "notes": [],
+    }  # fmt: skip
     return Outcome(result, {})
 
 

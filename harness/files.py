@@ -12,6 +12,9 @@ from typing import Any
 
 from harness.errors import DataError, StorageError
 
+UNFINISHED = ".unfinished"
+"""How the names of temporary files end."""
+
 
 def _refuse(constant: str) -> Any:
     raise ValueError(f"{constant} is not JSON")
@@ -127,12 +130,20 @@ def write_new(path: Path, data: bytes) -> bool:
     return True
 
 
+def remove_unfinished(folder: Path) -> None:
+    """Removes what writes that were killed left in a folder; nobody may be writing there."""
+    for path in folder.glob(f".*{UNFINISHED}"):
+        path.unlink(missing_ok=True)
+
+
 @contextmanager
 def _whole(path: Path, data: bytes) -> Iterator[str]:
     """A temporary file beside ``path`` that holds ``data`` on disk; gone at the end."""
     temporary = None
     try:
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        handle, temporary = tempfile.mkstemp(
+            dir=path.parent, prefix=f".{path.name}.", suffix=UNFINISHED
+        )
         with os.fdopen(handle, "wb") as file:
             file.write(data)
             file.flush()

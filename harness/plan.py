@@ -14,6 +14,7 @@ from typing import Any
 from harness import config, registry
 from harness.errors import ConfigError, DataError, UnknownPlugin, did_you_mean
 from harness.files import sha256
+from harness.judge import Judge
 from harness.model import ModelAdapter
 from harness.provenance import digest, environment, short_hash
 from harness.store import identity
@@ -31,6 +32,8 @@ class RunSpec:
     tasks: Mapping[str, Mapping[str, Any]]
     """Options of each task to run, by its name, in order."""
     model_options: Mapping[str, Any] = field(default_factory=dict)
+    judges: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """The judge of each task that has one: its options, and its name under ``name``."""
     limit: int | None = None
     """Only the first so many samples of each task."""
 
@@ -42,7 +45,10 @@ class RunSpec:
             name: {**options, **places["tasks"][name]} for name, options in spec["tasks"].items()
         }
         model_options = {**spec["model_options"], **places["model"]}
-        return cls(spec["model"], tasks, model_options, spec["limit"])
+        judges = {
+            name: {**options, **places["judges"][name]} for name, options in spec["judges"].items()
+        }
+        return cls(spec["model"], tasks, model_options, judges, spec["limit"])
 
 
 @dataclass(frozen=True)
@@ -52,6 +58,7 @@ class PlannedTask:
     name: str
     task: Task[Any]
     samples: Sequence[Sample]
+    judge: Judge | None = None
 
     @property
     def ids(self) -> list[str]:
@@ -79,23 +86,34 @@ class Plan:
         Raises ConfigError for options that do not fit and DataError for files that do not.
         """
         model = registry.models.build(spec.model, spec.model_options, where="model")
-        tasks = [plan_task(name, options, spec.limit) for name, options in spec.tasks.items()]
+        tasks = [
+            dataclasses.replace(
+                plan_task(name, options, spec.limit), judge=_judge(name, spec.judges.get(name))
+            )
+            for name, options in spec.tasks.items()
+        ]
         return cls(spec, model, tasks)
 
     def record(self) -> dict[str, Any]:
         """The content of run.json. Where files lie is kept apart: their content decides."""
         model_options, model_places = _resolved(self.model)
         tasks = {planned.name: _resolved(planned.task) for planned in self.tasks}
+        judges = {p.name: _resolved(p.judge) for p in self.tasks if p.judge is not None}
         return {
             "schema": SCHEMA,
             "spec": {
                 "model": registry.canonical(self.spec.model),
                 "model_options": model_options,
                 "tasks": {name: options for name, (options, _) in tasks.items()},
+                "judges": {
+                    name: {"name": self.spec.judges[name]["name"], **options}
+                    for name, (options, _) in judges.items()
+                },
                 "limit": self.spec.limit,
             },
             "locations": {
                 "model": model_places,
+                "judges": {name: places for name, (_, places) in judges.items()},
                 "tasks": {name: places for name, (_, places) in tasks.items()},
             },
             "model": {"name": self.model.name, "fingerprint": dict(self.model.fingerprint())},
@@ -108,6 +126,7 @@ class Plan:
         return {
             "version": task.version,
             "protocol": self.protocol(planned),
+            "judge": judge_stamp(planned.judge),
             "data": {path.name: sha256(path) for path in task.files()},
             "samples": digest(planned.ids),
             "prompts": digest(f"{r.sample_id}\0{r.prompt}\0{r.max_new_tokens}" for r in requests),
@@ -146,6 +165,46 @@ def plan_task(name: str, options: Mapping[str, Any], limit: int | None = None) -
             f"{name}: its files hold no sample of the chosen split; check tasks.{name}.*"
         )
     return PlannedTask(name, task, samples[:limit])
+
+
+def _judge(task: str, options: Mapping[str, Any] | None) -> Judge | None:
+    """The judge of a task, if it needs one and one is named."""
+    if options is None or not registry.tasks.find(task).needs_judge:
+        return None
+    rest = {key: value for key, value in options.items() if key != "name"}
+    return registry.judges.build(str(options["name"]), rest, where=f"tasks.{task}.judge")
+
+
+def judge_choices(
+    tasks: Sequence[str],
+    named: str,
+    common: Mapping[str, Any],
+    own: Mapping[str, Mapping[str, Any]],
+) -> dict[str, dict[str, Any]]:
+    """The judge of each task: its options, and its name under ``name``; no name, no judge.
+
+    ``named`` is ``J`` for all tasks, or ``task=J,task=J``. Options of a task (``own``) win over
+    ``common`` ones. Raises ConfigError for a task that is not run.
+    """
+    chosen: dict[str, str] = {}
+    for part in filter(None, (part.strip() for part in named.split(","))):
+        task, equals, judge = part.rpartition("=")
+        for name in expand_tasks([task]) if equals else tasks:
+            if name not in tasks:
+                raise ConfigError(f"--judge {part!r}: the task {name} is not run here")
+            chosen[name] = judge
+    choices = {}
+    for name in tasks:
+        options = {**common, **own.get(name, {})}
+        options["name"] = chosen.get(name) or options.get("name") or ""
+        if options["name"]:
+            choices[name] = options
+    return choices
+
+
+def judge_stamp(judge: Judge | None) -> dict[str, Any] | None:
+    """Who judges, for records and results; None where nobody does."""
+    return None if judge is None else {"name": judge.name, "fingerprint": dict(judge.fingerprint())}
 
 
 def _resolved(plugin: Any) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -117,6 +117,8 @@ def score_row(score: Score) -> dict[str, Any]:
         row["detail"] = dict(score.detail)
     if score.flags:
         row["flags"] = list(score.flags)
+    if score.unreadable:
+        row["unreadable"] = score.unreadable
     if score.failed:
         row["failed"] = True
     return row
@@ -129,6 +131,7 @@ def parse_score(row: Mapping[str, Any]) -> Score:
         values=row["values"],
         detail=row.get("detail", {}),
         flags=tuple(row.get("flags", ())),
+        unreadable=row.get("unreadable", 0),
         group=row["group"],
         cluster=row["cluster"],
         failed=row.get("failed", False),

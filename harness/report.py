@@ -64,6 +64,9 @@ def _counts(task: Mapping[str, Any]) -> str:
     limit = task["protocol"].get("limit")
     parts = [f"{n} samples" + (f" (only the first {limit})" if limit is not None else "")]
     parts.append(f"{errors} failed ({100 * errors / max(1, n):.1f} %)")
+    if task["judge"]:
+        parts.append(f"{task['questions']} verdicts by {task['judge']['name']}")
+        parts.append(f"{task['judge_errors']} judge errors, {task['judge_unreadable']} unreadable")
     if skipped:
         more = ", ..." if len(skipped) > 3 else ""
         parts.append(f"{len(skipped)} skipped: {', '.join(skipped[:3])}{more}")

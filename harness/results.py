@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from harness.judging import Verdicts
 from harness.metrics import Floats, Metric
-from harness.plan import Plan, PlannedTask
+from harness.plan import Plan, PlannedTask, judge_stamp
 from harness.statistics import ROUNDS, interval, replicates
 from harness.store import RunStore
 from harness.types import Score
@@ -21,12 +22,22 @@ SCHEMA = 1
 
 
 def task_result(
-    plan: Plan, planned: PlannedTask, scores: Sequence[Score], max_errors: float
+    plan: Plan,
+    planned: PlannedTask,
+    scores: Sequence[Score],
+    verdicts: Verdicts,
+    max_errors: float,
 ) -> dict[str, Any]:
-    """The result of one task. Above ``max_errors`` failed requests every number is null."""
+    """The result of one task.
+
+    Above ``max_errors`` failed requests (of all), or judge errors (of all questions), every number
+    is null.
+    """
     task = planned.task
     errors = sum(score.failed for score in scores)
-    show = errors <= max_errors * len(scores)
+    asked = [verdict for of_sample in verdicts.values() for verdict in of_sample]
+    judge_errors = sum(verdict.error is not None for verdict in asked)
+    show = errors <= max_errors * len(scores) and judge_errors <= max_errors * len(asked)
     grouped = by_group(scores, task.groups)
     values = {name: Estimates.of(task.metrics, members) for name, members in grouped.items()}
     if task.overall == "groups":
@@ -36,16 +47,18 @@ def task_result(
     return {
         "version": task.version,
         "protocol": plan.protocol(planned),
-        "judge": None,
+        "judge": judge_stamp(planned.judge),
         "n": len(scores),
         "errors": errors,
         "above_max_errors": not show,
-        "judge_errors": 0,
-        "judge_unreadable": 0,
+        "questions": len(asked),
+        "judge_errors": judge_errors,
+        "judge_unreadable": sum(score.unreadable for score in scores),
         "skipped": list(task.skipped()),
         "primary": task.primary,
         "overall": "mean of groups" if task.overall == "groups" else "all samples",
         "flags": dict(sorted(Counter(flag for s in scores for flag in set(s.flags)).items())),
+        "unavailable": dict(task.unavailable()),
         "metrics": overall.as_json(show),
         "groups": {name: estimates.as_json(show) for name, estimates in values.items()},
     }

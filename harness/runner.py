@@ -5,11 +5,12 @@ a finished one can be scored again without the model.
 """
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 
 from harness.errors import ConfigError, ModelError, StorageError
+from harness.judge import Verdict
 from harness.model import ModelAdapter
 from harness.plan import Plan, PlannedTask
 from harness.progress import Progress
@@ -118,30 +119,41 @@ def _checked(prediction: Prediction, request: Request) -> Prediction:
     return prediction
 
 
-def score(planned: PlannedTask, store: RunStore) -> list[Score]:
-    """The score of every sample in order, also written to ``scores.jsonl``.
+def answers(planned: PlannedTask, store: RunStore) -> Iterator[tuple[Sample, Prediction]]:
+    """Every sample with its prediction, in order.
 
     All samples must be answered (raises StorageError that names the first one that is not).
     """
     name = f"{planned.name}/predictions.jsonl"
-    scores: list[Score] = []
     lines = store.lines(name)
     for sample in planned.samples:
         row, _ = next(lines, ({}, b""))
         if row.get("sample_id") != sample.id:
             raise StorageError(
                 f"{store.root / name} has no answer for sample {sample.id!r} where it belongs; "
-                "run the "
-                "same command again"
+                "run the same command again"
             )
-        scores.append(score_one(planned, sample, parse_prediction(row)))
+        yield sample, parse_prediction(row)
+
+
+def score(
+    planned: PlannedTask, store: RunStore, verdicts: Mapping[str, Sequence[Verdict]]
+) -> list[Score]:
+    """The score of every sample in order, also written to ``scores.jsonl``."""
+    scores = [
+        score_one(planned, sample, prediction, verdicts.get(sample.id, ()))
+        for sample, prediction in answers(planned, store)
+    ]
+    scores = list(planned.task.complete(scores))
     store.write_lines(f"{planned.name}/scores.jsonl", map(score_row, scores))
     return scores
 
 
-def score_one(planned: PlannedTask, sample: Sample, prediction: Prediction) -> Score:
+def score_one(
+    planned: PlannedTask, sample: Sample, prediction: Prediction, verdicts: Sequence[Verdict] = ()
+) -> Score:
     """The score of one sample, with its group, cluster and flags filled in."""
-    scored = planned.task.score(sample, prediction, ())
+    scored = planned.task.score(sample, prediction, verdicts)
     return replace(
         scored,
         group=sample.group,

@@ -11,15 +11,11 @@ import threading
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 
-from harness.errors import HarnessError
+from harness.errors import DeadShard, HarnessError
 from harness.plan import Plan, RunSpec
 from harness.progress import Progress
 from harness.runner import ask
 from harness.store import RunStore, Shard
-
-
-class DeadShard(HarnessError):
-    """A worker process that ended before its shard was done."""
 
 
 def ask_in_processes(spec: RunSpec, root: Path, count: int, progress: Progress) -> None:
@@ -29,14 +25,14 @@ def ask_in_processes(spec: RunSpec, root: Path, count: int, progress: Progress) 
     """
     context = multiprocessing.get_context("spawn")
     workers = {}
-    for index in range(count):
-        ours, theirs = context.Pipe(duplex=False)
-        process = context.Process(target=_work, args=(spec, root, Shard(index, count), theirs))
-        process.start()
-        theirs.close()
-        workers[ours] = process
     problems: dict[int, str] = {}
     try:
+        for index in range(count):
+            ours, theirs = context.Pipe(duplex=False)
+            process = context.Process(target=_work, args=(spec, root, Shard(index, count), theirs))
+            process.start()
+            theirs.close()
+            workers[ours] = process
         _watch(list(workers), progress, problems)
         for process in workers.values():
             process.join()
@@ -66,7 +62,7 @@ def _watch(pipes: list[Connection], progress: Progress, problems: dict[int, str]
             assert isinstance(pipe, Connection)
             try:
                 message = pipe.recv()
-            except EOFError:
+            except (EOFError, OSError):  # ended, or was killed in the middle of a message
                 pipes.remove(pipe)
                 continue
             if isinstance(message, str):
@@ -99,12 +95,20 @@ def _work(spec: RunSpec, root: Path, shard: Shard, pipe: Connection) -> None:
     store = RunStore(root)
     try:
         with store.locked(shard, worker=True):
+            # From here on the lock keeps the next run off. A parent that is gone no longer does.
+            if _parent_is_gone():
+                return
             plan = Plan.build(spec)
             ask(plan, store, shard, _Reporter(pipe))
             plan.model.close()
     except HarnessError as error:
         pipe.send(f"stopped: {error}")
         raise SystemExit(2) from None
+
+
+def _parent_is_gone() -> bool:
+    parent = multiprocessing.parent_process()
+    return parent is not None and not parent.is_alive()
 
 
 def _end_with_parent() -> None:

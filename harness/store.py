@@ -25,6 +25,7 @@ from harness.files import (
     dump_json,
     parse_json,
     pretty_json,
+    remove_unfinished,
     storage_error,
     write_atomic,
     write_new,
@@ -68,8 +69,9 @@ class RunStore:
 
         Raises ConfigError if the folder holds another run, and names the first difference.
         """
+        # Listed first: of several shards that start in one folder, another may write run.json now.
+        others = [p.name for p in self.root.iterdir() if not p.name.startswith(".")]
         if not (self.root / "run.json").exists():
-            others = [p.name for p in self.root.iterdir() if not p.name.startswith(".")]
             if others:
                 raise ConfigError(
                     f"{self.root} is not a run folder but holds {others[0]!r}; "
@@ -108,7 +110,9 @@ class RunStore:
         except OSError as error:
             raise StorageError(f"{path} cannot be read ({error.strerror})") from error
         except DataError as error:
-            raise StorageError(f"{path} is damaged: {error}") from None
+            raise StorageError(
+                f"{path} is damaged: {error}; restore it or choose another --run folder"
+            ) from None
         if not isinstance(value, dict):
             raise StorageError(f"{path} is damaged: it must hold a JSON object")
         return value
@@ -128,14 +132,19 @@ class RunStore:
         if not path.exists():
             return
         pending: tuple[int, str] | None = None
-        with path.open("rb") as file:
+        try:
+            file = path.open("rb")
+        except OSError as error:
+            raise StorageError(f"{path} cannot be read ({error.strerror})") from error
+        with file:
             for number, line in enumerate(file, 1):
                 if pending:
                     raise StorageError(
                         f"{path} line {pending[0]} is damaged ({pending[1]}); remove the line "
-                        "and run "
-                        "the same command again: the sample will be asked again"
+                        "and run the same command again: the sample will be asked again"
                     )
+                if not line.endswith(b"\n"):
+                    return  # not read on: another shard may be writing the rest at this moment
                 row, problem = _parse_line(line)
                 if row is None:
                     pending = (number, problem)
@@ -147,16 +156,17 @@ class RunStore:
         """A function that appends one line and has it written before it returns.
 
         A torn last line is cut off first. On a full disk the file is cut back to whole lines
-        and StorageError is raised.
+        and StorageError is raised. Who comes while another appends to the file waits.
         """
         path = self.root / name
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            whole = sum(len(line) for _, line in self.lines(name))
             file = path.open("ab", buffering=0)
         except OSError as error:
             raise storage_error(path, error) from error
         with file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            whole = sum(len(line) for _, line in self.lines(name))
             file.truncate(whole)
 
             def append(record: Mapping[str, Any]) -> None:
@@ -204,6 +214,7 @@ class RunStore:
         Shard files go only after the one file is complete on disk. ``drop_failed`` leaves out
         failed requests, so that they are asked again.
         """
+        remove_unfinished(self.root / task)
         files = self.prediction_files(task)
         found = self.predictions(task)
         if drop_failed:
@@ -229,8 +240,18 @@ class RunStore:
     def put_predictions(self, task: str, lines: Iterable[bytes]) -> None:
         """Writes the predictions of a task at once, in place of any there."""
         path = self.root / task / "predictions.jsonl"
-        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise storage_error(path, error) from error
         write_atomic(path, b"".join(lines))
+
+    def forget_failed(self, name: str) -> None:
+        """Takes the failed requests out of a file of predictions, so that they are asked again."""
+        rows = list(self.lines(name))
+        kept = [line for row, line in rows if row.get("text") is not None]
+        if len(kept) < len(rows):
+            write_atomic(self.root / name, b"".join(kept))
 
     def write_lines(self, name: str, rows: Iterable[Mapping[str, Any]]) -> None:
         """Writes a whole file of lines at once, or none of it."""
@@ -242,8 +263,8 @@ class RunStore:
     def locked(self, shard: Shard | None = None, *, worker: bool = False) -> Iterator[None]:
         """Keeps others off: the whole folder, or one shard of it. Raises StorageError if in use.
 
-        Several shards may work in one folder; a whole run works alone. ``worker`` is a process of a
-        whole run, whose parent holds the folder.
+        Several shards may work in one folder if they cut the run into equally many; a whole run
+        works alone. ``worker`` is a process of a whole run, whose parent holds the folder.
         """
         try:
             self.root.mkdir(parents=True, exist_ok=True)
@@ -263,7 +284,16 @@ class RunStore:
             path = self.root / f".lock-{shard.index}-of-{shard.count}"
             with _File(path) as part:
                 part.lock(fcntl.LOCK_EX, path)
+                if not worker:
+                    self._refuse_other_cuts(shard)
                 yield
+
+    def _refuse_other_cuts(self, shard: Shard) -> None:
+        """Raises StorageError if a shard of another count is at work: both would ask one sample."""
+        for path in self.root.glob(".lock-*"):
+            if not path.name.endswith(f"-of-{shard.count}"):
+                with _File(path) as other:
+                    other.lock(fcntl.LOCK_EX, path)
 
 
 class _File:
@@ -300,8 +330,6 @@ class _File:
 
 
 def _parse_line(line: bytes) -> tuple[dict[str, Any] | None, str]:
-    if not line.endswith(b"\n"):
-        return None, "it has no end"
     try:
         row = parse_json(line)
     except DataError as error:

@@ -37,6 +37,9 @@ class Task(ABC, Generic[S]):
     tags: ClassVar[tuple[str, ...]] = ()
     """Names of task groups it belongs to: ``--tasks <tag>`` runs them all."""
 
+    needs_judge: ClassVar[bool] = False
+    """Whether a judge's verdicts are part of the score."""
+
     masks_expected: ClassVar[bool] = False
     """Whether answers are scored as masks, so that boxes are filled and stamped ``box_as_mask``."""
 
@@ -72,6 +75,17 @@ class Task(ABC, Generic[S]):
     def questions(self, sample: S, prediction: Prediction) -> Sequence[Question]:
         """What a judge is asked about the answer; most tasks need none."""
         return ()
+
+    def complete(self, scores: Sequence[Score]) -> Sequence[Score]:
+        """The scores with what only the whole set can tell (document frequencies, batched tools).
+
+        Called once for all samples of a run, in order, never for a shard; same ids out as in.
+        """
+        return scores
+
+    def unavailable(self) -> Mapping[str, str]:
+        """Metrics that cannot be had here, with the reason; they are null in the result."""
+        return {}
 
     def gold(self, sample: S) -> Prediction | None:
         """An answer that earns full marks, where there is one."""

@@ -264,13 +264,15 @@ class Prediction:
 class Score:
     """What one sample earned. ``values`` feed the metrics, ``detail`` is for people and reports.
 
-    ``flags`` are counted in the result. The runner fills ``group``, ``cluster`` and ``failed``.
+    ``flags`` are counted in the result; ``unreadable`` is how many verdicts the official reader
+    could not read. The runner fills ``group``, ``cluster`` and ``failed``.
     """
 
     sample_id: str
     values: Mapping[str, float]
     detail: Mapping[str, Any] = field(default_factory=dict)
     flags: tuple[str, ...] = ()
+    unreadable: int = 0
     group: str = ""
     cluster: str = ""
     failed: bool = False

@@ -4,7 +4,7 @@ A code is one index per level of a residual codebook, each in 0..size-1; in text
 by l * size. This module writes and reads the text. Turning masks into codes and codes into masks
 takes a picture half: a subclass of ``MaskTokens`` that overrides ``encode`` and ``decode``.
 
-Replies are untrusted: every reading takes time linear in the text and raises for no text.
+Replies are untrusted: every reading takes time linear in the text, and none raises.
 """
 
 import re
@@ -19,10 +19,13 @@ from harness.errors import ConfigError, DataError, did_you_mean
 from harness.types import Mask, Region
 
 Code = tuple[int | None, ...]
-"""One index per level. None where the text states no valid one, and in every level after that."""
+"""One index per level. None where the text states no valid one, and in every level after that.
+
+Only ``reference:gcg`` departs from it: any level can be None there, or negative in ``Found.code``.
+"""
 
 START, END = "<|mt_start|>", "<|mt_end|>"
-_NO_CODE = 9999  # what the published scripts insert for a missing code; valid at no level
+_NO_CODE = 9999  # what the published scripts insert for a missing code; no code of 256 x 2
 
 _MARK = "<|mt_"
 _CODE = re.compile(r"<\|mt_([0-9]{4})\|>")
@@ -326,8 +329,8 @@ class MaskTokens(Codec):
         None is a level without a valid index; in mode ``reference:gcg`` level 0 can be None too.
         """
         raise DataError(
-            "the codec mask-tokens found codes in a reply, but has no mask tokenizer to draw their "
-            "masks; give `masks` in the predictions file, or choose a codec or model that brings one"
+            "the codec mask-tokens found codes in a reply, but has no mask tokenizer to draw "
+            "them; give `masks` in the predictions file, or choose a codec or model that brings one"
         )
 
     def write(self, region: Region, canvas: Canvas) -> str | None:

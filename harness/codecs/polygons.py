@@ -34,7 +34,7 @@ KEYS = ("polygon", "polygons", "points", "segmentation")
 # What a reply may ask of this machine. Beyond any of these it counts as unparsed.
 MAX_CHARS = 1_000_000
 MAX_POINTS = 100_000
-MAX_POLYGONS = 1_000
+MAX_POLYGONS = 5_000
 MAX_OUTLINE = 2_000_000  # pixels walked by the rasteriser, which keeps some 100 bytes for each
 _MAX_FAILURES = 20  # brackets that open no JSON; each may cost a look at the rest of the text
 _MAX_DEPTH = 6  # a list of objects that hold a list of polygons that are lists of points: 5
@@ -95,6 +95,8 @@ def thin_out(ring_N2: Ring, tolerance: float) -> Ring:
 
     Thin parts would vanish, so the tolerance is halved until 95 % to 105 % of the area is kept.
     """
+    if len(ring_N2) <= 4:
+        return ring_N2
     area = _area(ring_N2)
     while tolerance >= 0.25:
         thin = _simplified(ring_N2, tolerance)
@@ -127,7 +129,7 @@ def _simplified(ring_N2: Ring, tolerance: float) -> Ring:
 def _distances(points_N2: Ring, start: Ring, end: Ring) -> Ring:
     """How far each point lies from the segment between two points."""
     along = end - start
-    length = max(float(along @ along), 1.0)  # 0 if both ends are one point; else at least 1
+    length = max(float(along @ along), 1.0)  # on the pixel grid; 0 if both ends are one point
     share_N = np.clip((points_N2 - start) @ along / length, 0, 1)
     return _norms(points_N2 - start - share_N[:, None] * along)
 
