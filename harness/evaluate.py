@@ -91,7 +91,6 @@ def evaluate(spec: RunSpec, settings: Settings) -> Outcome:
         else:
             ask(plan, store, Shard(), progress)
         progress.close()
-        plan.model.close()
         if settings.predict_only:
             return _predicted(plan, store, Shard())
         return finish(plan, store, settings)
@@ -172,7 +171,7 @@ def merge(folders: Sequence[Path], settings: Settings) -> Outcome:
     with target.locked():
         target.begin(record)
         _log_session(target, settings)
-        if len(stores) > 1:
+        if settings.folder is not None:
             _join(plan, stores, target)
         return finish(plan, target, settings)
 
@@ -260,10 +259,12 @@ def _same(old: Mapping[str, Any], new: Mapping[str, Any], folder: Path) -> None:
 
 
 def _ask_shard(plan: Plan, store: RunStore, shard: Shard, settings: Settings) -> Outcome:
+    if settings.retry_failed:
+        for planned in plan.tasks:
+            store.forget_failed(store.shard_file(planned.name, shard))
     progress = _progress(plan, store, shard, settings)
     ask(plan, store, shard, progress)
     progress.close()
-    plan.model.close()
     return _predicted(plan, store, shard)
 
 

@@ -14,6 +14,10 @@ from harness.errors import DataError
 
 MAX_PIXELS = 2**31 - 1
 _MAX_CHARS_PER_RUN = 7  # 5 bits each; seven hold any run of MAX_PIXELS pixels and its sign
+_CODE = bytes(range(48, 112))  # the 64 characters: ``0`` to ``O`` end a number, the others do not
+_GOES_ON = 80  # the first character that does not
+# The five bits of each character; of one that ends a number the highest is the sign.
+_BITS = np.array([(c & 31) - (32 if c < 32 and c & 16 else 0) for c in range(-48, 208)], np.int64)
 
 
 def run_lengths(counts: bytes) -> NDArray[np.int64]:
@@ -25,21 +29,22 @@ def run_lengths(counts: bytes) -> NDArray[np.int64]:
     """
     if not counts:
         return np.zeros(0, np.int64)
-    code = np.frombuffer(counts, np.uint8).astype(np.int64) - 48
-    if code.min() < 0 or code.max() > 63:
+    if counts.translate(None, _CODE):
         raise DataError("it holds a character that is not part of the RLE code")
-    last = np.flatnonzero(code < 32)
-    if not last.size or last[-1] != code.size - 1:
+    if counts[-1] >= _GOES_ON:
         raise DataError("its counts end in the middle of a number")
-    first = np.concatenate(([0], last[:-1] + 1))
-    chars = last - first + 1
+    # Every mask comes through here several times, hence the plain methods: half of numpy's
+    # convenience functions take longer than the work itself.
+    text = np.frombuffer(b"0" + counts, np.uint8)  # a number before the first, to count from
+    (ends,) = (text < _GOES_ON).nonzero()
+    first, chars = ends[:-1] + 1, ends[1:] - ends[:-1]
     if chars.max() > _MAX_CHARS_PER_RUN:
         raise DataError("it holds a run of more than 2^31 pixels")
-    shift = 5 * (np.arange(code.size) - np.repeat(first, chars))
-    runs = np.add.reduceat((code & 31) << shift, first)
-    runs = np.where(code[last] & 16, runs - (np.int64(1) << (5 * chars)), runs)
-    runs[1::2] = np.cumsum(runs[1::2])
-    runs[2::2] = np.cumsum(runs[2::2])
+    shift = np.arange(-5, 5 * len(counts), 5)
+    shift[1:] -= (5 * ends[:-1]).repeat(chars)
+    runs = np.add.reduceat(_BITS[text] << shift, first)
+    np.add.accumulate(runs[1::2], out=runs[1::2])
+    np.add.accumulate(runs[2::2], out=runs[2::2])
     if runs.min() < 0:
         raise DataError("it holds a negative run")
     return runs

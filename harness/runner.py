@@ -6,10 +6,11 @@ a finished one can be scored again without the model.
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 from itertools import islice
 
-from harness.errors import ConfigError, ModelError, StorageError
+from harness.errors import ConfigError, DataError, ModelError, StorageError
 from harness.judge import Verdict
 from harness.model import ModelAdapter
 from harness.plan import Plan, PlannedTask
@@ -27,25 +28,39 @@ def ask(plan: Plan, store: RunStore, shard: Shard, progress: Progress | None = N
     """Answers every sample of this shard that no file of the run answers yet.
 
     Each answer is on disk before the next is counted. Raises ConfigError or ModelError if the model
-    cannot be asked at all.
+    cannot be asked at all. The model is closed at the end, however that comes.
     """
-    for planned in plan.tasks:
-        todo = unanswered(planned, store, shard)
-        if not todo:
-            continue
-        name = f"{planned.name}/predictions.jsonl"
-        if not shard.whole:
-            name = f"{planned.name}/predictions.{shard.index}-of-{shard.count}.jsonl"
-        with store.appender(name) as append:
+    with closing(plan.model):
+        for planned in plan.tasks:
+            todo = unanswered(planned, store, shard)
+            if todo:
+                _ask_task(plan.model, planned, todo, store, shard, progress)
 
-            def accept(prediction: Prediction, append: Callable[..., None] = append) -> None:
+
+def _ask_task(
+    model: ModelAdapter,
+    planned: PlannedTask,
+    todo: Sequence[Sample],
+    store: RunStore,
+    shard: Shard,
+    progress: Progress | None,
+) -> None:
+    with store.appender(store.shard_file(planned.name, shard)) as append:
+
+        def accept(prediction: Prediction) -> None:
+            try:
                 append(prediction_row(prediction))
-                if progress:
-                    progress.add(failed=prediction.error is not None)
+            except (TypeError, ValueError) as error:
+                prediction = Prediction(
+                    sample_id=prediction.sample_id,
+                    error=f"the adapter's prediction cannot be written as JSON: {error}",
+                )
+                append(prediction_row(prediction))
+            if progress:
+                progress.add(failed=prediction.error is not None)
 
-            for samples in batched(todo, plan.model.chunk_size):
-                requests = planned.requests(samples, gold=plan.model.needs_gold)
-                ask_chunk(plan.model, requests, accept)
+        for samples in batched(todo, model.chunk_size):
+            ask_chunk(model, planned.requests(samples, gold=model.needs_gold), accept)
 
 
 def unanswered(planned: PlannedTask, store: RunStore, shard: Shard) -> list[Sample]:
@@ -70,53 +85,69 @@ def ask_chunk(model: ModelAdapter, requests: Sequence[Request], accept: Accept) 
     picture costs one sample and not its neighbours.
     """
     pending = {request.sample_id: request for request in requests}
-    _ask(model, requests, pending, accept)
-    for request in list(pending.values()):
-        reason = _ask(model, [request], pending, accept)
-        if request.sample_id in pending:
-            del pending[request.sample_id]
-            accept(Prediction(sample_id=request.sample_id, error=reason))
+    for prediction in _predictions(model, pending, []):
+        accept(prediction)
+    for sample_id, request in pending.items():
+        alone, why = {sample_id: request}, ["the adapter gave no prediction for it"]
+        for prediction in _predictions(model, alone, why):
+            accept(prediction)
+        if alone:
+            accept(Prediction(sample_id=sample_id, error=why[-1]))
 
 
-def _ask(
-    model: ModelAdapter, requests: Sequence[Request], pending: dict[str, Request], accept: Accept
-) -> str:
-    """Why requests were left over, if any were."""
+def _predictions(
+    model: ModelAdapter, pending: dict[str, Request], why: list[str]
+) -> Iterator[Prediction]:
+    """Each prediction as it comes, its request taken out of ``pending``.
+
+    If requests are left over because of an exception, its text is added to ``why``.
+    """
     try:
-        for prediction in model.predict(requests):
-            request = pending.pop(prediction.sample_id, None)
+        for prediction in model.predict(list(pending.values())):
+            request = pending.get(prediction.sample_id)
             if request is None:
                 raise ModelError(
                     f"the adapter {model.name} answered sample {prediction.sample_id!r}, which "
-                    "it was "
-                    "not asked (or answered twice); this is a fault of the adapter"
+                    "it was not asked (or answered twice); this is a fault of the adapter"
                 )
-            accept(_checked(prediction, request))
+            checked = _checked(prediction, request)
+            del pending[prediction.sample_id]
+            yield checked
     except (ConfigError, ModelError, StorageError):
         raise
     except Exception as error:
         # The one place of the project that catches everything: a request may fail in any way, and
         # its error is recorded with the sample.
         log.info("%d requests of %s failed: %r", len(pending), model.name, error, exc_info=True)
-        return f"{type(error).__name__}: {error}"
-    return "the adapter gave no prediction for it"
+        why.append(f"{type(error).__name__}: {error}")
 
 
 def _checked(prediction: Prediction, request: Request) -> Prediction:
-    """The prediction, or an error in its place if a mask is not of the picture's size."""
-    if request.size is None:
+    """The prediction, or an error in its place if it could not be scored."""
+    problem = _problem(prediction, request)
+    if problem is None:
         return prediction
-    height, width = request.size
+    return Prediction(
+        sample_id=prediction.sample_id,
+        error=problem,
+        info={**prediction.info, "reply": prediction.text},
+    )
+
+
+def _problem(prediction: Prediction, request: Request) -> str | None:
+    """What is wrong with a prediction: its text, a box, or a mask of another size."""
+    if not isinstance(prediction.text, str):
+        return f"its text is of type {type(prediction.text).__name__}"
     for i, region in enumerate(prediction.regions):
-        if region.mask is not None and region.mask.size != request.size:
-            return Prediction(
-                sample_id=prediction.sample_id,
-                error=f"mask {i} is {region.mask.width}x{region.mask.height} (width x height), "
-                "but the "
-                f"picture is {width}x{height}",
-                info={**prediction.info, "reply": prediction.text},
+        if region.box is not None and not all(abs(v) < 1e9 for v in region.box):
+            return f"box {i} is {list(region.box)}, which is no place in a picture"
+        if request.size and region.mask is not None and region.mask.size != request.size:
+            height, width = request.size
+            return (
+                f"mask {i} is {region.mask.width}x{region.mask.height} (width x height), but the "
+                f"picture is {width}x{height}"
             )
-    return prediction
+    return None
 
 
 def answers(planned: PlannedTask, store: RunStore) -> Iterator[tuple[Sample, Prediction]]:
@@ -133,7 +164,14 @@ def answers(planned: PlannedTask, store: RunStore) -> Iterator[tuple[Sample, Pre
                 f"{store.root / name} has no answer for sample {sample.id!r} where it belongs; "
                 "run the same command again"
             )
-        yield sample, parse_prediction(row)
+        try:
+            prediction = parse_prediction(row)
+        except DataError as error:
+            raise StorageError(
+                f"{store.root / name} is damaged at sample {sample.id!r}: {error}; remove the line "
+                "and run the same command again: the sample will be asked again"
+            ) from None
+        yield sample, prediction
 
 
 def score(

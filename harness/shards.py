@@ -8,6 +8,9 @@ import multiprocessing
 import os
 import signal
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 
@@ -21,7 +24,8 @@ from harness.store import RunStore, Shard
 def ask_in_processes(spec: RunSpec, root: Path, count: int, progress: Progress) -> None:
     """Answers a run with ``count`` worker processes; the caller holds the run folder.
 
-    Raises DeadShard that names the shards that died, or a HarnessError that a worker met.
+    Raises DeadShard that names the shards that died, or a plain HarnessError if all of those met
+    an error that the user can mend.
     """
     context = multiprocessing.get_context("spawn")
     workers = {}
@@ -30,7 +34,8 @@ def ask_in_processes(spec: RunSpec, root: Path, count: int, progress: Progress) 
         for index in range(count):
             ours, theirs = context.Pipe(duplex=False)
             process = context.Process(target=_work, args=(spec, root, Shard(index, count), theirs))
-            process.start()
+            with _interrupts_held():
+                process.start()
             theirs.close()
             workers[ours] = process
         _watch(list(workers), progress, problems)
@@ -47,11 +52,22 @@ def ask_in_processes(spec: RunSpec, root: Path, count: int, progress: Progress) 
         if process.exitcode != 0:
             died.append(f"shard {index}/{count} {problems.get(index) or _how(process.exitcode)}")
     if died:
-        raise DeadShard(
+        kind = HarnessError if len(problems) == len(died) else DeadShard
+        raise kind(
             f"{'; '.join(died)}. All answers so far are saved in {root}: run the same command "
-            "again, or "
-            f"one shard alone with --run {root} --shard I/{count}"
+            f"again, or one shard alone with --run {root} --shard I/{count}"
         )
+
+
+@contextmanager
+def _interrupts_held() -> Iterator[None]:
+    """Keeps Ctrl-C from processes that are started meanwhile: only this one answers it, later."""
+    resource_tracker.ensure_running()  # started with a process, it would let the signal through
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
 
 def _watch(pipes: list[Connection], progress: Progress, problems: dict[int, str]) -> None:
@@ -91,6 +107,7 @@ class _Reporter(Progress):
 def _work(spec: RunSpec, root: Path, shard: Shard, pipe: Connection) -> None:
     """A worker process: answers one shard and reports each answer."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends its workers itself
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     threading.Thread(target=_end_with_parent, daemon=True).start()
     store = RunStore(root)
     try:
@@ -100,7 +117,6 @@ def _work(spec: RunSpec, root: Path, shard: Shard, pipe: Connection) -> None:
                 return
             plan = Plan.build(spec)
             ask(plan, store, shard, _Reporter(pipe))
-            plan.model.close()
     except HarnessError as error:
         pipe.send(f"stopped: {error}")
         raise SystemExit(2) from None

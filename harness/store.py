@@ -185,6 +185,11 @@ class RunStore:
 
     # Predictions
 
+    def shard_file(self, task: str, shard: Shard) -> str:
+        """The file that a shard of a run appends its predictions to."""
+        part = "" if shard.whole else f".{shard.index}-of-{shard.count}"
+        return f"{task}/predictions{part}.jsonl"
+
     def prediction_files(self, task: str) -> list[str]:
         """The files that hold predictions of a task: the whole one first, then shards."""
         folder = self.root / task

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 from harness.cli import main
 
@@ -62,3 +63,9 @@ def shared() -> Path:
     if not (folder / "data" / "realpack").is_dir():
         pytest.skip("the real photos (shared/data/realpack) are not beside this checkout")
     return folder
+
+
+# How many cases hypothesis tries: 500 in `make test`, 20,000 in `make fuzz`.
+settings.register_profile("default", max_examples=500, deadline=None)
+settings.register_profile("nightly", max_examples=20_000, deadline=None)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))

@@ -32,7 +32,7 @@ def _pattern(number: str, opening: str, closing: str, middle: str) -> re.Pattern
 _STRICT = _pattern(r"\d+", r"\[", r"\]", ",")
 _STRICT_FRACTION = _pattern(r"\d+(?:\.\d+)?", r"\[", r"\]", ",")
 _TOLERANT = _pattern(
-    r"[-+]?(?:\d+\.?\d*|\.\d+)", r"[\[(]", r"[\])]", r"(?:\)\s*,\s*\(|\]\s*,\s*\[|,)"
+    r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)", r"[\[(]", r"[\])]", r"(?:\)\s*,\s*\(|\]\s*,\s*\[|,)"
 )
 
 

@@ -161,7 +161,10 @@ def find_shapes(text: str) -> list[Shape]:
     if len(text) > MAX_CHARS:
         return []
     try:
-        shapes = [shape for value in _json_values(text) for shape in _shapes(value)]
+        shapes = []
+        for value in _json_values(text):
+            shapes += _objects(value)
+            shapes += [plain] if (plain := _plain(value)) else []
     except RecursionError:  # brackets nested a thousand deep state no polygon
         return []
     polygons = list(chain.from_iterable(shapes))
@@ -183,23 +186,25 @@ def _json_values(text: str) -> Iterator[object]:
             yield value
 
 
-def _shapes(value: object, depth: int = 0) -> list[Shape]:
-    """The regions in a JSON value."""
-    if depth > _MAX_DEPTH:
+def _objects(value: object, depth: int = 0) -> list[Shape]:
+    """The shape of each outermost object in a JSON value that holds a polygon."""
+    if depth > _MAX_DEPTH or not isinstance(value, list | dict):
         return []
-    if isinstance(value, dict):
-        inner = [shape for key in KEYS for shape in _shapes(value.get(key), depth + 1)]
-        polygons = list(chain.from_iterable(inner))
-        return [polygons] if polygons else []
-    if not isinstance(value, list):
+    if isinstance(value, list):
+        return [shape for item in value for shape in _objects(item, depth + 1)]
+    inside = [value.get(key) for key in KEYS]
+    shape = [*_plain(inside, depth), *chain.from_iterable(_objects(inside, depth))]
+    return [shape] if shape else []
+
+
+def _plain(value: object, depth: int = 0) -> Shape:
+    """The polygons in a JSON value that lie in no object of it."""
+    if depth > _MAX_DEPTH or not isinstance(value, list):
         return []
     polygon = _polygon(value)
     if polygon is not None:
-        return [[polygon]]
-    objects = [shape for v in value if isinstance(v, dict) for shape in _shapes(v, depth + 1)]
-    plain = [shape for v in value if isinstance(v, list) for shape in _shapes(v, depth + 1)]
-    merged = list(chain.from_iterable(plain))
-    return [*objects, merged] if merged else objects
+        return [polygon]
+    return [found for item in value for found in _plain(item, depth + 1)]
 
 
 def _polygon(value: list[object]) -> list[float] | None:
@@ -221,7 +226,7 @@ class Polygons(Codec):
     """Whether a reply stands for all of its regions or for the first one."""
 
     def __post_init__(self) -> None:
-        if not self.tolerance >= 0:
+        if not 0 <= self.tolerance < float("inf"):
             raise ConfigError(f"polygons: tolerance must be 0 or more pixels, not {self.tolerance}")
 
     @property
