@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from harness.pictures import picture_size
 from harness.types import Prediction, Region, Request, Size
@@ -33,6 +33,9 @@ class Reading:
 class Codec(ABC):
     """Writes a region as text that a model can read, and reads regions out of its replies."""
 
+    boxes_only: ClassVar[bool] = False
+    """Whether its regions are boxes, which a task that scores masks has to fill."""
+
     @property
     def instruction(self) -> str:
         """The sentence that asks a general model for this format; "" if none is needed."""
@@ -53,6 +56,12 @@ class Codec(ABC):
     def protocol(self) -> Mapping[str, Any]:
         """Its choices that change numbers."""
         return {}
+
+
+def codec_stamp(name: str, codec: Codec, masks_expected: bool) -> dict[str, Any]:
+    """What an adapter's protocol stamp says of its codec."""
+    stamp = {"codec": name, **codec.protocol()}
+    return stamp | {"box_as_mask": True} if masks_expected and codec.boxes_only else stamp
 
 
 def canvas_of(request: Request) -> Canvas:

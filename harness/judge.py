@@ -25,15 +25,16 @@ class Question:
     """One thing to ask a judge about one sample.
 
     ``prompt`` is what a language model is sent; where ``parts`` are given they are sent instead
-    (texts and pictures in order) and ``prompt`` holds their text. ``choices`` are the answers it
-    may give; ``max_tokens`` bounds the reply. ``data`` is for judges that go by rule and is never
-    sent to a model.
+    (texts and pictures in order) and ``prompt`` is the instruction among them. Parts may be drawn
+    only when they are looked at: a judge that needs no picture opens none. ``choices`` are the
+    answers it may give; ``max_tokens`` bounds the reply. ``data`` is for judges that go by rule and
+    is never sent to a model.
     """
 
     sample_id: str
     index: int
     prompt: str
-    parts: tuple[Part, ...] = ()
+    parts: Sequence[Part] = ()
     choices: tuple[str, ...] = ()
     max_tokens: int = 300
     data: Mapping[str, Any] = field(default_factory=dict)

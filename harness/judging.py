@@ -36,10 +36,13 @@ NO_LIMIT = Budget()
 
 
 def question_key(judge: Judge, question: Question) -> str:
-    """The cache key of a question: a hash over the judge and all that it is shown."""
+    """The cache key of a question: a hash over the judge and all that it is shown.
+
+    A judge that goes by the sample's id is shown nothing, so no picture is opened for it.
+    """
     shown = [
         [part.text, hashlib.sha256(part.picture).hexdigest() if part.picture else ""]
-        for part in question.parts
+        for part in (question.parts if judge.cacheable else ())
     ]
     address = None if judge.cacheable else [question.sample_id, question.index]
     everything = [

@@ -15,7 +15,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.types import Mask, Score, intersection
+from harness.types import Mask, Score, areas, intersection
 
 Floats = NDArray[np.float64]
 
@@ -105,8 +105,8 @@ def divide(over_K: Floats, under_K: Floats) -> Floats:
 
 def overlap(a: Mask, b: Mask) -> tuple[int, int]:
     """(intersection, union) of two masks of one size, in pixels."""
-    both = intersection([a, b]).area
-    return both, a.area + b.area - both
+    of_a, of_b, both = areas([a, b, intersection([a, b])])
+    return both, of_a + of_b - both
 
 
 def iou(both: float, either: float) -> float:

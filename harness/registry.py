@@ -104,10 +104,10 @@ def _modules(entry: str, target: str) -> list[tuple[str, str, Path]]:
         raise ConfigError(
             f"the plug-in package {target!r} cannot be found ({error}); reinstall it"
         ) from error
-    if spec is None or spec.origin is None:
-        raise ConfigError(f"the plug-in package {target!r} cannot be found; reinstall or remove it")
-    if spec.submodule_search_locations is None:
+    if spec is not None and spec.submodule_search_locations is None and spec.origin is not None:
         return [(canonical(entry), target, Path(spec.origin))]
+    if spec is None or spec.submodule_search_locations is None:
+        raise ConfigError(f"the plug-in package {target!r} cannot be found; reinstall or remove it")
     return [
         (canonical(module.name), f"{target}.{module.name}", Path(folder) / f"{module.name}.py")
         for folder in spec.submodule_search_locations
@@ -134,8 +134,16 @@ CodecChoice = str | dict[str, Any]
 """A codec's name, or a table with its name and options."""
 
 
-def build_codec(choice: CodecChoice, default: str = "mask-tokens") -> Codec:
-    """The codec that an option names; a table without a name sets options of ``default``."""
-    options = {"name": choice} if isinstance(choice, str) else dict(choice)
-    name = str(options.pop("name", default))
-    return codecs.build(name, options, where="model.codec")
+DEFAULT_CODEC = "mask-tokens"
+
+
+def codec_name(choice: CodecChoice) -> str:
+    """The name in a choice of codec; a table without one sets options of the default codec."""
+    name = choice if isinstance(choice, str) else choice.get("name", DEFAULT_CODEC)
+    return canonical(str(name))
+
+
+def build_codec(choice: CodecChoice) -> Codec:
+    """The codec that an option names; raises UnknownPlugin or ConfigError."""
+    options = {} if isinstance(choice, str) else {k: v for k, v in choice.items() if k != "name"}
+    return codecs.build(codec_name(choice), options, where="model.codec")

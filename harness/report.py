@@ -18,7 +18,7 @@ def render(result: Mapping[str, Any], failures: Mapping[str, Sequence[str]]) -> 
     for name, task in result["tasks"].items():
         blocks.append(_task(name, task, failures.get(name, ())))
     blocks += [f"note: {note}" for note in result["notes"]]
-    return "\n\n".join(blocks)
+    return printable("\n\n".join(blocks))
 
 
 def render_brief(result: Mapping[str, Any]) -> str:

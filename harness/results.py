@@ -91,10 +91,11 @@ class Estimates:
 
     @classmethod
     def mean_of(cls, parts: Sequence["Estimates"]) -> "Estimates":
-        """The plain mean of several groups, resampled within each; undefined if one of them is."""
+        """The plain mean over those groups in which a metric is defined, resampled within each."""
         values = {}
         for name in parts[0].values:
             items = [part.values[name] for part in parts]
+            items = [item for item in items if not math.isnan(item[0])] or items[:1]
             mean = math.fsum(value for value, _, _ in items) / len(items)
             drawn: Floats = np.mean([drawn for _, drawn, _ in items], axis=0)
             values[name] = mean, drawn, sum(count for _, _, count in items)

@@ -33,16 +33,14 @@ def run_lengths(counts: bytes) -> NDArray[np.int64]:
         raise DataError("it holds a character that is not part of the RLE code")
     if counts[-1] >= _GOES_ON:
         raise DataError("its counts end in the middle of a number")
-    # Every mask comes through here several times, hence the plain methods: half of numpy's
+    # Every mask comes through here several times, hence the plain methods: many of numpy's
     # convenience functions take longer than the work itself.
-    text = np.frombuffer(b"0" + counts, np.uint8)  # a number before the first, to count from
-    (ends,) = (text < _GOES_ON).nonzero()
-    first, chars = ends[:-1] + 1, ends[1:] - ends[:-1]
+    (ends,) = (np.frombuffer(b"0" + counts, np.uint8) < _GOES_ON).nonzero()
+    first, chars = ends[:-1], ends[1:] - ends[:-1]  # the extra character shifts ends to starts
     if chars.max() > _MAX_CHARS_PER_RUN:
         raise DataError("it holds a run of more than 2^31 pixels")
-    shift = np.arange(-5, 5 * len(counts), 5)
-    shift[1:] -= (5 * ends[:-1]).repeat(chars)
-    runs = np.add.reduceat(_BITS[text] << shift, first)
+    shift = np.arange(0, 5 * len(counts), 5) - (5 * first).repeat(chars)
+    runs = np.add.reduceat(_BITS[np.frombuffer(counts, np.uint8)] << shift, first)
     np.add.accumulate(runs[1::2], out=runs[1::2])
     np.add.accumulate(runs[2::2], out=runs[2::2])
     if runs.min() < 0:

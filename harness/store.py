@@ -45,7 +45,7 @@ class Shard:
     @classmethod
     def parse(cls, text: str) -> "Shard":
         """A shard from ``i/N``; raises ConfigError."""
-        match = re.fullmatch(r"(\d{1,6})/(\d{1,6})", text)
+        match = re.fullmatch(r"([0-9]{1,6})/([0-9]{1,6})", text)
         if not match or int(match[1]) >= int(match[2]):
             raise ConfigError(f"--shard {text!r} must be i/N with i from 0 to N-1, e.g. 0/4")
         return cls(int(match[1]), int(match[2]))

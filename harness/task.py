@@ -31,17 +31,11 @@ class Task(ABC, Generic[S]):
     overall: ClassVar[Overall] = "samples"
     """Headline over all samples, or the plain mean of the groups (their usual "Avg")."""
 
-    groups: ClassVar[tuple[str, ...]] = ()
-    """Groups that the table always shows, empty or not; others come in order of appearance."""
-
     tags: ClassVar[tuple[str, ...]] = ()
     """Names of task groups it belongs to: ``--tasks <tag>`` runs them all."""
 
     needs_judge: ClassVar[bool] = False
     """Whether a judge's verdicts are part of the score."""
-
-    masks_expected: ClassVar[bool] = False
-    """Whether answers are scored as masks, so that boxes are filled and stamped ``box_as_mask``."""
 
     @property
     @abstractmethod
@@ -55,6 +49,22 @@ class Task(ABC, Generic[S]):
     @abstractmethod
     def primary(self) -> str:
         """The headline metric (a plain class attribute will do)."""
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """Groups that the table always shows, in this order, empty or not; others follow.
+
+        A class attribute will do.
+        """
+        return ()
+
+    @property
+    def masks_expected(self) -> bool:
+        """Whether answers are scored as masks, so that boxes are filled (``box_as_mask``).
+
+        A class attribute will do.
+        """
+        return False
 
     @abstractmethod
     def files(self) -> Sequence[Path]:

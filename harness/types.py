@@ -113,9 +113,7 @@ class Mask:
     @property
     def area(self) -> int:
         """How many pixels are set."""
-        from pycocotools import mask as coco
-
-        return int(coco.area(self._rle()))
+        return areas([self])[0]
 
     @property
     def box(self) -> Box | None:
@@ -166,6 +164,14 @@ def intersection(masks: Sequence[Mask]) -> Mask:
     return _merge(masks, intersect=True)
 
 
+def areas(masks: Sequence[Mask]) -> list[int]:
+    """How many pixels are set in each mask; faster than asking one at a time."""
+    from pycocotools import mask as coco
+
+    counted: list[int] = coco.area([mask._rle() for mask in masks]).tolist()
+    return counted
+
+
 def _merge(masks: Sequence[Mask], *, intersect: bool) -> Mask:
     from pycocotools import mask as coco
 
@@ -202,6 +208,20 @@ class Region:
         return Mask.from_box(self.box, height, width)
 
 
+@dataclass(frozen=True, slots=True)
+class Zoom:
+    """A further picture of a request: a part of the first one, cut out and perhaps enlarged.
+
+    ``box`` is what is cut, in whole pixels: columns x0 to x1, rows y0 to y1, the ends not included.
+    ``size`` is its (height, width) as shown. ``region`` is the region as it lies in this picture.
+    ``harness.views`` makes and draws it.
+    """
+
+    box: tuple[int, int, int, int]
+    size: Size
+    region: Region | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
     """One thing to ask. Tasks subclass it with what they need to score the answer.
@@ -227,6 +247,9 @@ class Request:
     """What a model is asked: a picture, a text, and the regions that the text speaks of.
 
     ``{region_0}`` in ``prompt`` stands for ``regions[0]``; the adapter writes it in its codec.
+    ``{zoom_0}`` is where the picture ``zooms[0]`` stands in it, ``{zoom_region_0}`` the region as
+    it lies there. With ``paint`` the regions are painted on the first picture instead, and the
+    prompt names their colours (``harness.views.painted``).
     ``size`` is the picture's (height, width) where the data tells it, so that nobody opens the
     picture just to learn it. ``parse`` names the reading of mask tokens that the task asks for.
     ``gold`` is filled only for adapters that ask for it (``needs_gold``).
@@ -236,6 +259,8 @@ class Request:
     image: Path
     prompt: str
     regions: tuple[Region, ...] = ()
+    zooms: tuple[Zoom, ...] = ()
+    paint: bool = False
     size: Size | None = None
     wants: Wants = "text"
     max_new_tokens: int = 1024

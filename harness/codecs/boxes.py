@@ -11,7 +11,7 @@ side after, truncated, then clamped; corners are not put in order.
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from harness.codec import Canvas, Codec, Reading
 from harness.errors import ConfigError
@@ -93,6 +93,8 @@ class Boxes(Codec):
     """``resized`` only: the smallest area that the processor allows."""
     max_pixels: int = 12_845_056
     """``resized`` only: the largest area that the processor allows."""
+
+    boxes_only: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if self.resize_factor < 1 or not 0 < self.min_pixels <= self.max_pixels:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from harness.codec import Canvas, Codec, Reading
 from harness.errors import ConfigError, DataError, did_you_mean
@@ -23,6 +23,17 @@ Code = tuple[int | None, ...]
 
 Only ``reference:gcg`` departs from it: any level can be None there, or negative in ``Found.code``.
 """
+
+ParseMode = Literal[
+    "span",
+    "strict_span",
+    "exact",
+    "cyclegrpo",
+    "reference:gres",
+    "reference:groundingsuite",
+    "reference:gcg",
+]
+"""The named readings; see ``parse``."""
 
 START, END = "<|mt_start|>", "<|mt_end|>"
 _NO_CODE = 9999  # what the published scripts insert for a missing code; no code of 256 x 2

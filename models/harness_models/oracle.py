@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
-from harness.codec import Codec, canvas_of, read_reply
+from harness.codec import Codec, canvas_of, codec_stamp, read_reply
 from harness.model import ModelAdapter
-from harness.registry import CodecChoice, build_codec
+from harness.registry import CodecChoice, build_codec, codec_name
 from harness.types import Prediction, Request
 
 
@@ -23,8 +23,7 @@ class Oracle(ModelAdapter):
 
     @property
     def name(self) -> str:
-        codec = self.codec if isinstance(self.codec, str) else self.codec.get("name", "")
-        return f"oracle:{codec}" if codec else "oracle"
+        return f"oracle:{codec_name(self.codec)}" if self.codec else "oracle"
 
     def fingerprint(self) -> Mapping[str, str]:
         return {"baseline": "oracle/1"}
@@ -35,7 +34,7 @@ class Oracle(ModelAdapter):
     def protocol(self, masks_expected: bool) -> Mapping[str, Any]:
         if self._codec is None:
             return {}
-        return {"codec": self.name.partition(":")[2], **self._codec.protocol()}
+        return codec_stamp(codec_name(self.codec), self._codec, masks_expected)
 
     @cached_property
     def _codec(self) -> Codec | None:

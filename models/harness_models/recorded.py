@@ -15,12 +15,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from harness.codec import Codec, read_reply
+from harness.codec import Codec, codec_stamp, read_reply
 from harness.errors import ConfigError, DataError
 from harness.files import read_jsonl, sha256
 from harness.model import ModelAdapter
 from harness.records import parse_prediction
-from harness.registry import CodecChoice, build_codec
+from harness.registry import CodecChoice, build_codec, codec_name
 from harness.types import Prediction, Request
 
 NAMED = 5  # how many ids a remark lists
@@ -47,10 +47,7 @@ class Recorded(ModelAdapter):
         return {f"sha256/{i}": sha256(path) for i, path in enumerate(self.path)}
 
     def protocol(self, masks_expected: bool) -> Mapping[str, Any]:
-        stamp = {"codec": self._codec_name, **self._codec.protocol()}
-        if masks_expected and self._codec_name == "boxes":
-            stamp["box_as_mask"] = True
-        return stamp
+        return codec_stamp(codec_name(self.codec), self._codec, masks_expected)
 
     def predict(self, requests: Sequence[Request]) -> Iterable[Prediction]:
         return map(self._answer, requests)
@@ -75,11 +72,6 @@ class Recorded(ModelAdapter):
                 f"{len(missing)} samples have no recorded answer (failed): {_some(missing)}"
             )
         return remarks
-
-    @property
-    def _codec_name(self) -> str:
-        name = self.codec if isinstance(self.codec, str) else self.codec.get("name", "mask_tokens")
-        return str(name).replace("_", "-")
 
     @cached_property
     def _codec(self) -> Codec:

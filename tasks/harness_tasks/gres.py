@@ -15,7 +15,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-from harness.codecs.mask_tokens import readings_differ
+from harness.codecs.mask_tokens import ParseMode, readings_differ
 from harness.errors import ConfigError, DataError
 from harness.files import read_json
 from harness.judge import Verdict
@@ -48,8 +48,8 @@ class Gres(Task[Expression]):
     """``sent`` stripped and in lower case (SAMTok, GSVA), or ``raw`` unchanged (ReLA)."""
     prompt: str = "Please segment {phrase} in this image."
     """What is asked; ``{phrase}`` is replaced."""
-    parse: str = "span"
-    """Reading of mask tokens: ``span``, ``strict_span``, ``exact`` or ``cyclegrpo``."""
+    parse: ParseMode = "span"
+    """Reading of mask tokens; ``cyclegrpo`` is that of the published scripts."""
     max_new_tokens: int = 128
     """Length of a reply; a mask takes four tokens."""
 
@@ -135,33 +135,38 @@ class Gres(Task[Expression]):
         return self.root / "grefcoco"
 
     @cached_property
-    def _loaded(self) -> tuple[list[Expression], list[str]]:
-        path, instances = self.files()
+    def _refs(self) -> list[Mapping[str, Any]]:
+        path = self.files()[0]
         refs = read_json(path, self.recipe)
-        images, annotations = _coco.index(instances, self.recipe)
         if not isinstance(refs, list):
             raise DataError(f"{path} must hold a list of refs")
-        splits = self._splits(
-            {str(ref.get("split")) for ref in refs if isinstance(ref, dict)}, path
-        )
-        samples: list[Expression] = []
-        skipped: list[str] = []
         for ref in refs:
             if not isinstance(ref, dict) or not isinstance(ref.get("ref_id"), int):
                 raise DataError(f"{path}: a ref has no ref_id")
+        return refs
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """The splits to run: those asked for, or all that are present but ``train``."""
+        present = sorted({str(ref.get("split")) for ref in self._refs}, key=_split_order)
+        for split in self.split:
+            if split not in present:
+                raise ConfigError(
+                    f"tasks.gres.split: {self.files()[0]} has no split {split!r}; it has "
+                    f"{', '.join(present)}"
+                )
+        return self.split or tuple(split for split in present if split != "train")
+
+    @cached_property
+    def _loaded(self) -> tuple[list[Expression], list[str]]:
+        images, annotations = _coco.index(self.files()[1], self.recipe)
+        samples: list[Expression] = []
+        skipped: list[str] = []
+        splits = self.groups
+        for ref in self._refs:
             if ref.get("split") in splits:
                 self._read_ref(ref, images, annotations, samples, skipped)
         return samples, skipped
-
-    def _splits(self, present: set[str], path: Path) -> Sequence[str]:
-        wanted = self.split or tuple(sorted(present - {"train"}, key=_split_order))
-        for split in wanted:
-            if split not in present:
-                raise ConfigError(
-                    f"tasks.gres.split: {path} has no split {split!r}; it has "
-                    f"{', '.join(sorted(present))}"
-                )
-        return wanted
 
     def _read_ref(
         self,

@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 from harness.codec import Canvas
 from harness.codecs.boxes import Boxes, Coords, Parser
-from harness.codecs.mask_tokens import readings_differ
+from harness.codecs.mask_tokens import ParseMode, readings_differ
 from harness.errors import DataError
 from harness.files import read_jsonl
 from harness.judge import Verdict
@@ -30,6 +30,7 @@ from . import _coco
 CLASSES = {1: "Stuff", 2: "Part", 3: "Multi", 4: "Single"}
 NO_BOX: Box = (0.0, 0.0, 0.0, 0.0)
 ACCEPTED = 0.5
+FILE = "GroundingSuite-Eval.jsonl"
 
 PROMPTS = {
     "mask": "Please carefully check the image and detect the object this sentence describes: "
@@ -53,15 +54,15 @@ class Described(Sample):
 @dataclass(frozen=True)
 class GroundingSuite(Task[Described]):
     root: Path
-    """Folder with ``GroundingSuite-Eval.jsonl`` and the pictures that its ``image_path`` names."""
+    """Folder with the pictures, and with ``GroundingSuite-Eval.jsonl`` or ``groundingsuite/``."""
     mode: Literal["mask", "box"] = "mask"
     """``mask`` reports gIoU, ``box`` reports Acc@0.5."""
     images: Path | None = None
     """Another picture folder; pictures are looked up there by base name."""
     prompt: Literal["", "mask", "qwen3vl", "qwen35", "qwen25vl"] = ""
     """Which wording; by default ``mask`` in mask mode and ``qwen3vl`` in box mode."""
-    parse: str = "span"
-    """Reading of mask tokens: ``span``, ``strict_span``, ``exact``, ``cyclegrpo`` ..."""
+    parse: ParseMode = "span"
+    """Reading of mask tokens; ``reference:groundingsuite`` is that of the published scripts."""
     box_parser: Parser = "strict"
     """Reading of boxes in box mode: ``strict`` is the protocol, ``tolerant`` takes what it can."""
     max_new_tokens: int = 0
@@ -82,11 +83,12 @@ class GroundingSuite(Task[Described]):
         return next(iter(self.metrics))
 
     @property
-    def masks_expected(self) -> bool:  # type: ignore[override]
+    def masks_expected(self) -> bool:
         return self.mode == "mask"
 
     def files(self) -> Sequence[Path]:
-        return (self.root / "GroundingSuite-Eval.jsonl",)
+        direct, below = self.root / FILE, self.root / "groundingsuite" / FILE
+        return (below if below.exists() and not direct.exists() else direct,)
 
     def samples(self) -> Iterable[Described]:
         return self._loaded

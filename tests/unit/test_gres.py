@@ -134,7 +134,7 @@ def test_a_target_without_a_pixel_stays_a_target(tmp_path: Path) -> None:
 
 def test_unknown_split_is_an_error_that_names_the_splits(tmp_path: Path) -> None:
     write(tmp_path, [ref(1, [5], "a"), ref(2, [5], "b", split="testA")])
-    with pytest.raises(ConfigError, match=r"no split 'test'; it has testA, val"):
+    with pytest.raises(ConfigError, match=r"no split 'test'; it has val, testA"):
         list(Gres(root=tmp_path, split=("test",)).samples())
     assert [s.id for s in Gres(root=tmp_path, split=("testA",)).samples()] == ["2_0"]
 
