@@ -91,10 +91,15 @@ class Mask:
         x0, y0, x1, y1 = (round(min(max(v, -1e9), 1e9)) for v in box)
         x0, x1 = max(x0, 0), min(x1, width)
         y0, y1 = max(y0, 0), min(y1, height)
-        filled_HW = np.zeros((height, width), np.bool_)
-        if x0 < x1 and y0 < y1:
-            filled_HW[y0:y1, x0:x1] = True
-        return cls.from_array(filled_HW)
+        if x0 >= x1 or y0 >= y1:
+            return cls.empty(height, width)
+        start, end, tall = x0 * height + y0, (x1 - 1) * height + y1, y1 - y0
+        columns = [tall, height - tall] * (x1 - x0 - 1) + [tall]
+        filled = [end - start] if tall == height else columns
+        rest = height * width - end
+        return cls.from_coco(
+            {"size": [height, width], "counts": [start, *filled, *([rest] if rest else [])]}
+        )
 
     @classmethod
     def empty(cls, height: int, width: int) -> Mask:
