@@ -3,6 +3,7 @@
 import ast
 import dataclasses
 import inspect
+import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -64,18 +65,28 @@ def _page(kind: str, name: str, shelf: registry.Registry[Any]) -> Page:
         facts = {"data": cls.recipe, "version": str(cls.version)}
         if isinstance(metrics := inspect.getattr_static(cls, "metrics"), Mapping):
             facts["metrics"] = ", ".join(metrics)
-    return Page(kind, name, doc, list(_options(cls, source)), facts)
+    return Page(kind, name, doc, list(_options(cls)), facts)
 
 
-def _options(cls: type[Any], source: str) -> Iterator[Option]:
-    meanings = _field_docs(source, cls.__name__)
+def _options(cls: type[Any]) -> Iterator[Option]:
+    meanings: dict[str, str] = {}
+    for base in reversed(cls.__mro__):
+        if dataclasses.is_dataclass(base):
+            meanings |= _field_docs(inspect.getsource(sys.modules[base.__module__]), base.__name__)
     for f in dataclasses.fields(cls) if dataclasses.is_dataclass(cls) else ():
         if f.init:
             kind = f.type if isinstance(f.type, str) else getattr(f.type, "__name__", str(f.type))
             if kind in ("Literal", "Optional", "tuple", "dict", "list", "UnionType"):
                 kind = str(f.type).replace("typing.", "").replace("pathlib.", "")
-            default = "(required)" if f.default is dataclasses.MISSING else repr(f.default)
-            yield Option(f.name, str(kind), default, meanings.get(f.name, ""))
+            yield Option(f.name, str(kind), _default(f), meanings.get(f.name, ""))
+
+
+def _default(f: "dataclasses.Field[Any]") -> str:
+    if f.default is not dataclasses.MISSING:
+        return repr(f.default)
+    if f.default_factory is not dataclasses.MISSING:
+        return repr(f.default_factory())
+    return "(required)"
 
 
 def _field_docs(source: str, class_name: str) -> dict[str, str]:

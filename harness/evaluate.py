@@ -86,6 +86,8 @@ def evaluate(spec: RunSpec, settings: Settings) -> Outcome:
         for planned in plan.tasks:
             store.settle(planned.name, planned.ids, drop_failed=settings.retry_failed)
         progress = _progress(plan, store, Shard(), settings)
+        if progress.done < progress.total:
+            store.discard("result.json")  # of answers that are asked again, if it is there
         if settings.shards > 1 and progress.done < progress.total:
             ask_in_processes(spec, store.root, settings.shards, progress)
         else:
@@ -119,6 +121,11 @@ def finish(plan: Plan, store: RunStore, settings: Settings) -> Outcome:
     return Outcome(result, failed)
 
 
+def cache_for(store: RunStore, settings: Settings) -> Cache:
+    """The verdict cache of a run: the one named, or the one that runs in one folder share."""
+    return Cache(settings.judge_cache or store.root.parent / ".verdicts.sqlite")
+
+
 def _require_judges(plan: Plan) -> None:
     """Raises ConfigError for a task that needs a judge and has none, before anything is asked."""
     for planned in plan.tasks:
@@ -135,7 +142,7 @@ def _judge(planned: PlannedTask, store: RunStore, settings: Settings) -> Verdict
     """The verdicts of a task's judge; none for a task that needs none."""
     if planned.judge is None:
         return {}
-    cache = Cache(settings.judge_cache or store.root.parent / ".verdicts.sqlite")
+    cache = cache_for(store, settings)
     label = f"{planned.name} judged by {planned.judge.name}"
     progress = Progress(label, 0, quiet=settings.quiet)
     try:

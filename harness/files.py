@@ -127,6 +127,10 @@ def write_new(path: Path, data: bytes) -> bool:
             os.link(temporary, path)
         except FileExistsError:
             return False
+        except OSError:  # a filesystem without hard links: two at once are not kept apart there
+            if path.exists():
+                return False
+            os.replace(temporary, path)
     return True
 
 

@@ -119,6 +119,8 @@ def verdict_row(judge: Judge, question: Question, verdict: Verdict, key: str) ->
         "reply": None if verdict.error is not None else verdict.raw, "key": key,
         "judge": {"name": judge.name, **judge.fingerprint()},
     }  # fmt: skip
+    if question.choices:
+        row["choices"] = list(question.choices)
     if verdict.error is not None:
         row["error"] = verdict.error
     if verdict.info:
@@ -155,7 +157,7 @@ def judge_all(
     """
     cache = cache if judge.cacheable else Cache(None)
     known = known_verdicts(planned, store)
-    todo = _open(judge, questions(planned, store), known, cache)
+    todo = open_questions(judge, questions(planned, store), known, cache)
     check_budget(judge.estimate(todo), budget, planned.name)
     progress.total += len(todo)
     spent = 0.0
@@ -202,7 +204,7 @@ def check_budget(estimate: Estimate, budget: Budget, task: str) -> None:
         )
 
 
-def _open(
+def open_questions(
     judge: Judge, asked: Iterable[Question], known: Mapping[str, Mapping[str, Any]], cache: Cache
 ) -> list[Question]:
     """The questions that neither the run nor the cache answers, equal ones once."""

@@ -2,13 +2,14 @@
 
 An ``Additive`` metric depends on its samples only through sums (a mean, a ratio of sums such as
 cIoU). Its bootstrap and paired tests are matrix products over those sums (harness.statistics).
+A ``Weighted`` one takes the weights themselves (an average precision).
 
 Letters: N samples, D sums that a metric needs, K resamples.
 """
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -49,6 +50,24 @@ class Additive(ABC):
         """The metric over all scores. Sums are exactly rounded, so order cannot change it."""
         sums = [math.fsum(column) for column in self.table(scores).T]
         return float(self.value(np.array([sums]))[0])
+
+
+class Weighted(ABC):
+    """A metric that is no sum, but can tell its value when samples count several times or never.
+
+    Prepared once, then asked for many resamples: much faster than lists of drawn scores.
+    """
+
+    @abstractmethod
+    def weigh(self, scores: Sequence[Score]) -> Callable[[Floats], Floats]:
+        """A function from weights (K, N), whole and not negative, to values (K,)."""
+
+    @abstractmethod
+    def count(self, scores: Sequence[Score]) -> int:
+        """How many of the scores take part in the number."""
+
+    def __call__(self, scores: Sequence[Score]) -> float:
+        return float(self.weigh(scores)(np.ones((1, len(scores))))[0])
 
 
 @dataclass(frozen=True)

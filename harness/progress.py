@@ -37,13 +37,10 @@ class Progress:
     def close(self) -> None:
         """Shows the final state."""
         self._show(time.monotonic())
-        if self.terminal and not self.quiet:
-            self.stream.write("\n")
-            self.stream.flush()
+        if self.terminal:
+            self._write("\n")
 
     def _show(self, now: float) -> None:
-        if self.quiet:
-            return
         new, seconds = self.done - self.started_with, max(now - self.started, 1e-9)
         rate = new / seconds
         left = (
@@ -56,8 +53,16 @@ class Progress:
         if self.terminal:
             filled = round(20 * self.done / max(1, self.total))
             text = f"\r\x1b[K[{'#' * filled}{'.' * (20 - filled)}] {text}"
-        self.stream.write(text if self.terminal else text + "\n")
-        self.stream.flush()
+        self._write(text if self.terminal else text + "\n")
+
+    def _write(self, text: str) -> None:
+        if self.quiet:
+            return
+        try:
+            self.stream.write(text)
+            self.stream.flush()
+        except OSError:  # nobody reads it any more; the work goes on
+            self.quiet = True
 
 
 def _duration(seconds: float) -> str:

@@ -73,7 +73,7 @@ def _regions(row: Mapping[str, Any]) -> tuple[Region, ...]:
         box = _box(boxes[i], i) if i < len(boxes) and boxes[i] is not None else None
         if mask is None and box is None:
             raise DataError(f"its region {i} has neither a mask nor a box")
-        span = tuple(spans[i]) if i < len(spans) and spans[i] else None
+        span = _span(spans[i], i) if i < len(spans) and spans[i] is not None else None
         phrase = str(phrases[i]) if i < len(phrases) else ""
         regions.append(Region(mask, box, phrase, span))
     return tuple(regions)
@@ -103,6 +103,12 @@ def _box(value: Any, index: int) -> Box:
     ):
         raise DataError(f"its box {index} must be four numbers [x0, y0, x1, y1], not {value!r:.80}")
     return float(value[0]), float(value[1]), float(value[2]), float(value[3])
+
+
+def _span(value: Any, index: int) -> tuple[int, int]:
+    if not (isinstance(value, list) and len(value) == 2 and all(type(v) is int for v in value)):
+        raise DataError(f"its span {index} must be [start, end], not {value!r:.80}")
+    return value[0], value[1]
 
 
 def score_row(score: Score) -> dict[str, Any]:

@@ -4,6 +4,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+WIDE = 5
+"""More groups than this stand below each other."""
+
 ALL = {"mean of groups": "mean", "all samples": "all"}
 
 
@@ -42,6 +45,8 @@ def _task(name: str, task: Mapping[str, Any], failures: Sequence[str]) -> str:
     for metric in task["metrics"]:
         star = "*" if metric == task["primary"] else " "
         rows.append([f"{star}{metric}", *(cell(column[metric]) for column in columns.values())])
+    if len(columns) > WIDE:
+        rows = [list(row) for row in zip(*rows, strict=True)]
     lines = [f"{name} v{task['version']}    {_counts(task)}", *table(rows)]
     lines.append("95 % bootstrap intervals, resampled by picture; values x100; * headline")
     lines.append("protocol: " + ", ".join(f"{k}={v}" for k, v in task["protocol"].items()))
@@ -114,6 +119,35 @@ def render_comparison(comparison: Mapping[str, Any]) -> str:
         "for the number of rows",
     ]
     return "\n".join(printable(line) for line in lines)
+
+
+def render_agreement(result: Mapping[str, Any]) -> str:
+    """How two judges agree, with the first questions on which they do not."""
+    lines = []
+    for name, task in result["tasks"].items():
+        alpha = "undefined" if task["alpha"] is None else f"{task['alpha']:.3f}"
+        if "judge" in task:
+            lines += [
+                f"{name}: {task['judge']['name']} on {task['questions']} questions, of which "
+                f"{len(task['disagreements'])} not unanimous; Krippendorff's alpha {alpha}",
+                *(
+                    f"  {r['sample_id']} question {r['question_index']}: {r['votes']}"
+                    for r in task["disagreements"][:10]
+                ),
+            ]
+            continue
+        lines += [
+            f"{name}: {task['a']['name']} and {task['b']['name']} on {task['questions']} questions",
+            f"  {task['agree']} of {task['both_readable']} readable by both agree; "
+            f"Krippendorff's alpha {alpha}",
+        ]
+        rows = task["disagreements"]
+        lines += [
+            f"  {r['sample_id']} question {r['question_index']}: {r['a']!r} / {r['b']!r}"
+            for r in rows[:10]
+        ]
+        lines += [f"  and {len(rows) - 10} more (see --json)"] if len(rows) > 10 else []
+    return printable("\n".join(lines))
 
 
 def _difference(row: Mapping[str, Any]) -> list[str]:

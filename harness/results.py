@@ -42,6 +42,8 @@ def task_result(
     values = {name: Estimates.of(task.metrics, members) for name, members in grouped.items()}
     if task.overall == "groups":
         overall = Estimates.mean_of(list(values.values()))
+    elif task.overall == "one group" and len(values) > 1:
+        overall = Estimates.none_of(task.metrics, scores)
     else:
         overall = Estimates.of(task.metrics, scores)
     return {
@@ -88,6 +90,12 @@ class Estimates:
             for name, metric in metrics.items()
         }
         return cls(values, len({s.cluster for s in scores}))
+
+    @classmethod
+    def none_of(cls, metrics: Mapping[str, Metric], scores: Sequence[Score]) -> "Estimates":
+        """No number at all, where one would mean nothing."""
+        counts = {name: metric.count(scores) for name, metric in metrics.items()}
+        return cls({name: (math.nan, _NONE, count) for name, count in counts.items()}, 0)
 
     @classmethod
     def mean_of(cls, parts: Sequence["Estimates"]) -> "Estimates":

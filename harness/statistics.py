@@ -2,7 +2,8 @@
 
 Letters: N samples, C clusters, D sums, K resamples, M metrics.
 
-Cost: additive metrics take one matrix product of (K, C) by (C, D); others are called K times.
+Cost: additive metrics take one matrix product of (K, C) by (C, D), weighted ones are handed the
+weights (K, N), others are called K times.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -10,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.metrics import Additive, Floats, Metric
+from harness.metrics import Additive, Floats, Metric, Weighted
 from harness.types import Score
 
 ROUNDS = 1000
@@ -31,12 +32,15 @@ def replicates(
     tables = {
         name: _per_cluster(m.table(scores), cluster_N, clusters) for name, m in additive.items()
     }
+    weigh = {name: m.weigh(scores) for name, m in metrics.items() if isinstance(m, Weighted)}
     out: dict[str, list[Floats]] = {name: [] for name in metrics}
-    members = _members(cluster_N, clusters) if len(additive) < len(metrics) else []
+    members = _members(cluster_N, clusters) if len(tables) + len(weigh) < len(metrics) else []
     for weights_KC in _bootstrap_weights(clusters, rounds, seed):
         for name, metric in metrics.items():
             if isinstance(metric, Additive):
                 out[name].append(metric.value(weights_KC @ tables[name]))
+            elif name in weigh:
+                out[name].append(weigh[name](weights_KC[:, cluster_N]))
             else:
                 out[name].append(_resample(metric, scores, members, weights_KC))
     return {name: np.concatenate(chunks) for name, chunks in out.items()}
@@ -74,10 +78,16 @@ def paired_difference(
     if isinstance(metric, Additive):
         table_a = _per_cluster(metric.table(scores_a), cluster_N, clusters)
         table_b = _per_cluster(metric.table(scores_b), cluster_N, clusters)
+    elif isinstance(metric, Weighted):
+        weigh_a, weigh_b = metric.weigh(scores_a), metric.weigh(scores_b)
+        weigh_both = metric.weigh([*scores_a, *scores_b])
     differences, swapped = [], []
     for weights_KC in _bootstrap_weights(clusters, rounds, seed):
         if isinstance(metric, Additive) and table_a is not None:
             a_K, b_K = metric.value(weights_KC @ table_a), metric.value(weights_KC @ table_b)
+        elif isinstance(metric, Weighted):
+            weights_KN = weights_KC[:, cluster_N]
+            a_K, b_K = weigh_a(weights_KN), weigh_b(weights_KN)
         else:
             a_K = _resample(metric, scores_a, members, weights_KC)
             b_K = _resample(metric, scores_b, members, weights_KC)
@@ -88,6 +98,10 @@ def paired_difference(
             a_K = metric.value(table_b.sum(axis=0) + kept_KD)
             b_K = metric.value(table_a.sum(axis=0) - kept_KD)
             swapped.append(a_K - b_K)
+        elif isinstance(metric, Weighted):
+            keep_KN = keep_KC[:, cluster_N]
+            a_K = weigh_both(np.hstack([keep_KN, 1 - keep_KN]))
+            swapped.append(a_K - weigh_both(np.hstack([1 - keep_KN, keep_KN])))
         else:
             swapped.append(_swap(metric, scores_a, scores_b, cluster_N, keep_KC))
     null_K = np.concatenate(swapped)

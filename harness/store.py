@@ -121,6 +121,13 @@ class RunStore:
         """Writes a JSON file wholly or not at all."""
         write_atomic(self.root / name, pretty_json(value))
 
+    def discard(self, name: str) -> None:
+        """Removes a file if it is there."""
+        try:
+            (self.root / name).unlink(missing_ok=True)
+        except OSError as error:
+            raise storage_error(self.root / name, error) from error
+
     # Lines
 
     def lines(self, name: str) -> Iterator[tuple[dict[str, Any], bytes]]:

@@ -16,7 +16,7 @@ from harness.types import Prediction, Request, Sample, Score
 
 S = TypeVar("S", bound=Sample)
 
-Overall = Literal["samples", "groups"]
+Overall = Literal["samples", "groups", "one group"]
 
 
 class Task(ABC, Generic[S]):
@@ -29,7 +29,8 @@ class Task(ABC, Generic[S]):
     """Where to get the benchmark's files: one or two sentences, shown when ``root`` is missing."""
 
     overall: ClassVar[Overall] = "samples"
-    """Headline over all samples, or the plain mean of the groups (their usual "Avg")."""
+    """Headline over all samples, or the plain mean of the groups (their usual "Avg"), or none
+    unless there is only one group (``one group``: a corpus metric means nothing across them)."""
 
     tags: ClassVar[tuple[str, ...]] = ()
     """Names of task groups it belongs to: ``--tasks <tag>`` runs them all."""
@@ -85,6 +86,10 @@ class Task(ABC, Generic[S]):
     def questions(self, sample: S, prediction: Prediction) -> Sequence[Question]:
         """What a judge is asked about the answer; most tasks need none."""
         return ()
+
+    def reading(self, reply: str, choices: Sequence[str]) -> str | None:
+        """The answer that the official reader sees in a judge's reply; None if it sees none."""
+        return reply.strip()
 
     def complete(self, scores: Sequence[Score]) -> Sequence[Score]:
         """The scores with what only the whole set can tell (document frequencies, batched tools).

@@ -110,6 +110,13 @@ def as_jpeg(picture: "Image.Image") -> bytes:
     return buffer.getvalue()
 
 
+def as_png(picture: "Image.Image") -> bytes:
+    """A picture as PNG: no pixel is changed."""
+    buffer = io.BytesIO()
+    picture.save(buffer, "PNG")
+    return buffer.getvalue()
+
+
 def colour(index: int) -> str:
     """The name of the colour that region ``index`` is painted in."""
     return list(COLOURS)[index % len(COLOURS)]

@@ -19,6 +19,8 @@ def build_parser() -> argparse.ArgumentParser:
     _look(group)
     _again(group)
     _compare(group)
+    _leaderboard(group)
+    _judge(group)
     return parser
 
 
@@ -38,6 +40,7 @@ def _eval(group: Any) -> None:
     add("--shards", type=_positive, metavar="N", help="work in N processes on this machine")
     add("--shard", metavar="I/N", help="answer only part I of N; join with `harness merge`")
     add("--predict-only", action="store_true", help="ask and store; judge and score with rescore")
+    add("--dry-run", action="store_true", help="say what it would take, and ask nobody")
     add("--retry-failed", action="store_true", help="ask failed requests of this run again")
     _options(parser)
     _results(parser)
@@ -74,6 +77,46 @@ def _compare(group: Any) -> None:
     add("--allow", default="", metavar="KEY,...", help="protocol choices that may differ")
     add("--rounds", type=_positive, default=10_000, help="resamples (default %(default)s)")
     add("--json", action="store_true", help="print JSON")
+
+
+def _judge(group: Any) -> None:
+    judge = _verb(group, "judge", None, "look after judges").add_subparsers(
+        required=True, metavar="WHAT"
+    )
+    parser = _verb(judge, "agreement", verbs.agreement, "do the judges of two runs agree?")
+    parser.add_argument("a", type=Path, metavar="RUN_A")
+    parser.add_argument("b", type=Path, metavar="RUN_B", nargs="?", help="none: a panel's members")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser = _verb(judge, "serve", verbs.serve, "serve a model with vLLM while a command runs")
+    add = parser.add_argument
+    add("--model", required=True, metavar="DIR", help="folder of the model, or a name vLLM knows")
+    add("--name", default="judge", help="what the endpoint calls it (default %(default)s)")
+    add("--port", type=_positive, default=8000, help="loopback port (default %(default)s)")
+    add("--log", type=Path, default=Path("vllm.log"), metavar="FILE", help="the server's output")
+    add("--vllm", action="append", default=[], metavar="ARGUMENT", help="passed on to vLLM")
+    add("command", nargs="*",
+        help="what to run (after --) with OPENAI_BASE_URL set; none: until Ctrl-C")  # fmt: skip
+
+
+def _leaderboard(group: Any) -> None:
+    parser = _verb(
+        group,
+        "leaderboard",
+        verbs.leaderboard,
+        "tables of runs and published rows, made or checked",
+    )
+    add = parser.add_argument
+    add(
+        "spec",
+        type=Path,
+        metavar="SPEC.toml",
+        help="the leaderboard, e.g. leaderboards/region.toml",
+    )
+    add("runs", nargs="*", type=Path, metavar="RUN",
+        help="run folders that join it; a copy of their results is kept")  # fmt: skip
+    add("--check", action="store_true", help="write nothing; exit 2 if a table is stale")
+    add("--out", type=Path, metavar="DIR", help="write the tables there and keep no results")
+    add("--json", action="store_true", help="print the leaderboard as one JSON object")
 
 
 def _options(parser: argparse.ArgumentParser) -> None:

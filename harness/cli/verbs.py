@@ -1,6 +1,9 @@
 """One function a verb: call the library, print what it returns, return the exit code."""
 
 import argparse
+import os
+import shutil
+import subprocess
 import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -18,7 +21,13 @@ def evaluate(arguments: argparse.Namespace) -> int:
     tree = options.read_tree(arguments)
     chosen = options.eval_options(tree, arguments)
     spec = options.run_spec(tree, chosen)
-    return _print_outcome(evaluate(spec, options.settings(chosen, arguments)), arguments)
+    settings = options.settings(chosen, arguments)
+    if arguments.dry_run:
+        from harness import dryrun
+
+        plan = dryrun.dry_run(spec, settings)
+        return _print_json(plan) if arguments.json else _print(dryrun.render(plan))
+    return _print_outcome(evaluate(spec, settings), arguments)
 
 
 def show_list(arguments: argparse.Namespace) -> int:
@@ -97,8 +106,53 @@ def compare(arguments: argparse.Namespace) -> int:
     comparison = compare(arguments.a, arguments.b, rounds=arguments.rounds, allow=allow)
     if arguments.json:
         return _print_json(comparison)
-    print(render_comparison(comparison))
+    return _print(render_comparison(comparison))
+
+
+def agreement(arguments: argparse.Namespace) -> int:
+    from harness.agreement import compare_judges, panel_agreement
+    from harness.report import render_agreement
+
+    if arguments.b is None:
+        result = panel_agreement(arguments.a)
+    else:
+        result = compare_judges(arguments.a, arguments.b)
+    return _print_json(result) if arguments.json else _print(render_agreement(result))
+
+
+def leaderboard(arguments: argparse.Namespace) -> int:
+    from harness.leaderboard import publish
+    from harness.leaderboard.render import jsonable, summary
+    from harness.report import printable
+
+    made = publish(arguments.spec, arguments.runs, out=arguments.out, check=arguments.check)
+    for warning in [*made.board.warnings, *made.board.unused]:
+        print(f"warning: {printable(warning)}", file=sys.stderr)
+    if arguments.json:
+        return _print_json(jsonable(made.board))
+    print(summary(made.board), end="\n\n")
+    for file, changed in made.files.items():
+        print(f"{'wrote    ' if changed else 'unchanged'} {printable(str(file))}")
     return 0
+
+
+def serve(arguments: argparse.Namespace) -> int:
+    from harness.serving import vllm_server
+
+    if arguments.command and shutil.which(arguments.command[0]) is None:
+        raise ConfigError(
+            f"there is no command {arguments.command[0]!r} to run; check what follows --"
+        )
+    print(f"starting vLLM; its output goes to {arguments.log}", file=sys.stderr)
+    with vllm_server(
+        arguments.model, arguments.log, name=arguments.name, port=arguments.port,
+        arguments=arguments.vllm,
+    ) as server:  # fmt: skip
+        print(f"{arguments.name} is ready at {server.base_url}", file=sys.stderr)
+        if not arguments.command:
+            return server.process.wait()
+        environment = {**os.environ, "OPENAI_BASE_URL": server.base_url}
+        return subprocess.run(arguments.command, env=environment, check=False).returncode
 
 
 def _print_outcome(outcome: "Outcome", arguments: argparse.Namespace) -> int:
@@ -111,6 +165,11 @@ def _print_outcome(outcome: "Outcome", arguments: argparse.Namespace) -> int:
     else:
         print(render(outcome.result, outcome.failures))
     return 3 if outcome.too_many_errors else 0
+
+
+def _print(text: str) -> int:
+    print(text)
+    return 0
 
 
 def _print_json(value: Mapping[str, Any]) -> int:

@@ -149,6 +149,10 @@ class Dlc(Task[Described]):
             for index, item in enumerate(self._items(sample))
         ]
 
+    def reading(self, reply: str, choices: Sequence[str]) -> str | None:
+        index = _dlc_judge.read_choice(reply, choices)
+        return None if index is None else choices[index]
+
     def score(
         self, sample: Described, prediction: Prediction, verdicts: Sequence[Verdict] = ()
     ) -> Score:

@@ -149,6 +149,9 @@ class GarCaption(Task[Described]):
             )
         ]
 
+    def reading(self, reply: str, choices: Sequence[str]) -> str | None:
+        return reply if reply in REPLIES else None
+
     def score(
         self, sample: Described, prediction: Prediction, verdicts: Sequence[Verdict] = ()
     ) -> Score:
