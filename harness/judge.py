@@ -76,6 +76,9 @@ class Judge(ABC):
     False for a judge that goes by the sample's id (a recorded one).
     """
 
+    operational: ClassVar[tuple[str, ...]] = ()
+    """Options that cannot change an answer (time-outs, prices): a run may go on with others."""
+
     @property
     @abstractmethod
     def name(self) -> str:

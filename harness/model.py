@@ -21,6 +21,9 @@ class ModelAdapter(ABC):
     chunk_size: ClassVar[int] = 64
     """How many requests ``predict`` is handed at a time."""
 
+    operational: ClassVar[tuple[str, ...]] = ()
+    """Options that cannot change an answer (time-outs, say): a run may go on with others."""
+
     @property
     @abstractmethod
     def name(self) -> str:

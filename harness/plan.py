@@ -39,8 +39,8 @@ class RunSpec:
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> "RunSpec":
-        """The spec that a run.json holds, with the places where its files lay."""
-        spec, places = record["spec"], record["locations"]
+        """The spec that a run.json holds, with the circumstances of its first session."""
+        spec, places = record["spec"], record["circumstances"]
         tasks = {
             name: {**options, **places["tasks"][name]} for name, options in spec["tasks"].items()
         }
@@ -95,7 +95,10 @@ class Plan:
         return cls(spec, model, tasks)
 
     def record(self) -> dict[str, Any]:
-        """The content of run.json. Where files lie is kept apart: their content decides."""
+        """The content of run.json.
+
+        Kept apart is what does not decide: where files lie, and options such as time-outs.
+        """
         model_options, model_places = _resolved(self.model)
         tasks = {planned.name: _resolved(planned.task) for planned in self.tasks}
         judges = {p.name: _resolved(p.judge) for p in self.tasks if p.judge is not None}
@@ -111,7 +114,7 @@ class Plan:
                 },
                 "limit": self.spec.limit,
             },
-            "locations": {
+            "circumstances": {
                 "model": model_places,
                 "judges": {name: places for name, (_, places) in judges.items()},
                 "tasks": {name: places for name, (_, places) in tasks.items()},
@@ -208,7 +211,11 @@ def judge_stamp(judge: Judge | None) -> dict[str, Any] | None:
 
 
 def _resolved(plugin: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    """(options, places) of a plug-in, defaults included, as JSON: places are its file paths."""
+    """(options, circumstances) of a plug-in, defaults included, as JSON.
+
+    Circumstances cannot change an answer: file paths (content is hashed), and what the plug-in
+    declares as ``operational``.
+    """
     options: dict[str, Any] = {}
     places: dict[str, Any] = {}
     for f in dataclasses.fields(plugin):
@@ -216,6 +223,7 @@ def _resolved(plugin: Any) -> tuple[dict[str, Any], dict[str, Any]]:
             value = getattr(plugin, f.name)
             parts = value if isinstance(value, tuple) and value else (value,)
             is_place = all(isinstance(part, Path) for part in parts)
+            is_place = is_place or f.name in getattr(plugin, "operational", ())
             (places if is_place else options)[f.name] = config.jsonable(value)
     return options, places
 

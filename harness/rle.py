@@ -40,7 +40,7 @@ def run_lengths(counts: bytes) -> NDArray[np.int64]:
     if chars.max() > _MAX_CHARS_PER_RUN:
         raise DataError("it holds a run of more than 2^31 pixels")
     shift = np.arange(0, 5 * len(counts), 5) - (5 * first).repeat(chars)
-    runs = np.add.reduceat(_BITS[np.frombuffer(counts, np.uint8)] << shift, first)
+    runs = np.add.reduceat(_BITS.take(np.frombuffer(counts, np.uint8)) << shift, first)
     np.add.accumulate(runs[1::2], out=runs[1::2])
     np.add.accumulate(runs[2::2], out=runs[2::2])
     if runs.min() < 0:

@@ -29,7 +29,8 @@ class Sent:
     @property
     def text(self) -> str:
         """The text of the user's message."""
-        return str(self.body["messages"][-1]["content"][1]["text"])
+        content = self.body["messages"][-1]["content"]
+        return content if isinstance(content, str) else str(content[1]["text"])
 
     @property
     def picture(self) -> str:

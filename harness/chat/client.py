@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import inf
-from typing import Any, Literal, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar
 
 from harness.chat.pace import GaveUp, Pace, fan_out, persist
 from harness.chat.wire import Answer, BadReply, Connection, Endpoint, read_answer
@@ -62,6 +62,10 @@ class ChatClient:
     """The price of a million prompt tokens, to record what each request cost."""
     price_out: float | None = None
     """The price of a million reply tokens."""
+
+    operational: ClassVar[tuple[str, ...]] = (
+        "api_key_env", "timeout", "retries", "backoff", "max_concurrency", "price_in", "price_out",
+    )  # fmt: skip
 
     def __post_init__(self) -> None:
         at_least = {

@@ -33,7 +33,7 @@ def test_the_record_says_what_made_the_number(harness: Any, tmp_path: Path) -> N
     harness("eval", *RECORDED, *GRES, "--run", tmp_path / "r")
     record = json.loads((tmp_path / "r" / "run.json").read_text())
     assert record["spec"]["tasks"]["gres"]["max_new_tokens"] == 128
-    assert record["locations"]["tasks"]["gres"]["root"] == str(FIXTURES / "gres")
+    assert record["circumstances"]["tasks"]["gres"]["root"] == str(FIXTURES / "gres")
     data = record["tasks"]["gres"]["data"]
     assert set(data) == {"grefs(unc).json", "instances.json"}
     assert all(re.fullmatch(r"[0-9a-f]{64}", digest) for digest in data.values())

@@ -107,6 +107,7 @@ def test_what_joined_stays_without_its_folder(
     harness("leaderboard", spec, runs["oracle"], runs["empty"])
     before = [(spec.parent / name).read_bytes() for name in NAMES]
     assert str(spec.parent).encode() not in b"".join(before)
+    assert b"are at hand" not in before[0]
     kept = (spec.parent / "results" / "oracle.json").read_text()
     assert str(runs["oracle"].parent) not in kept
     harness("leaderboard", spec, runs["oracle"], "--check")
@@ -126,7 +127,7 @@ def test_out_keeps_nothing_and_check_writes_nothing(
     assert sorted(p.name for p in out.iterdir()) == sorted(NAMES)
     assert not list((spec.parent / "results").glob("*.json"))
     page = (out / "region.md").read_text()
-    assert "The samples of these runs are at hand" in page
+    assert "The samples of runs in this block are at hand" in page
     error = harness("leaderboard", spec, runs["oracle"], "--check", code=2)
     assert "results/oracle.json" in error
     assert not list((spec.parent / "results").glob("*.json"))
