@@ -9,11 +9,13 @@ import hashlib
 import json
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.errors import ConfigError, JudgeError
+from harness.errors import ConfigError, DataError, JudgeError
+from harness.files import parse_json
 from harness.judge import Estimate, Judge, Question, Verdict
 from harness.plan import PlannedTask
 from harness.progress import Progress
@@ -66,28 +68,31 @@ def questions(planned: PlannedTask, store: RunStore) -> Iterator[Question]:
 
 
 class Cache:
-    """Verdicts that outlive a run, by key, in one SQLite file; None keeps nothing."""
+    """Verdicts that outlive a run, by key, in one SQLite file; None keeps nothing.
+
+    Raises ConfigError if the file cannot be used.
+    """
 
     def __init__(self, path: Path | None) -> None:
         self.path = path
         self.connection: sqlite3.Connection | None = None
 
-    def get(self, key: str) -> Mapping[str, Any] | None:
+    def get(self, key: str) -> dict[str, Any] | None:
         """The stored verdict line, or None."""
-        connection = self._open()
-        if connection is None:
-            return None
-        found = connection.execute("SELECT line FROM verdicts WHERE key = ?", (key,)).fetchone()
-        return dict(json.loads(found[0])) if found else None
+        with self._open() as connection:
+            if connection is None:
+                return None
+            query = "SELECT line FROM verdicts WHERE key = ?"
+            found = connection.execute(query, (key,)).fetchone()
+            return dict(parse_json(found[0])) if found else None
 
-    def put(self, key: str, line: Mapping[str, Any]) -> None:
-        """Keeps a verdict; one that is there stays."""
-        connection = self._open()
-        if connection is not None:
-            with connection:
-                connection.execute(
-                    "INSERT OR IGNORE INTO verdicts VALUES (?, ?)", (key, json.dumps(line))
-                )
+    def keep(self, lines: Mapping[str, Mapping[str, Any]]) -> None:
+        """Keeps verdict lines by key, all at once; one that is there stays."""
+        rows = [(key, json.dumps(line)) for key, line in lines.items() if line["reply"] is not None]
+        with self._open() as connection:
+            if connection is not None:
+                with connection:
+                    connection.executemany("INSERT OR IGNORE INTO verdicts VALUES (?, ?)", rows)
 
     def close(self) -> None:
         """Closes the file."""
@@ -95,21 +100,21 @@ class Cache:
             self.connection.close()
             self.connection = None
 
-    def _open(self) -> sqlite3.Connection | None:
-        if self.connection is None and self.path is not None:
-            try:
+    @contextmanager
+    def _open(self) -> Iterator[sqlite3.Connection | None]:
+        try:
+            if self.connection is None and self.path is not None:
                 self.path.parent.mkdir(parents=True, exist_ok=True)
                 self.connection = sqlite3.connect(self.path, timeout=60)
                 self.connection.execute(
                     "CREATE TABLE IF NOT EXISTS verdicts (key TEXT PRIMARY KEY, line TEXT)"
                 )
-            except (OSError, sqlite3.Error) as error:
-                raise ConfigError(
-                    f"the verdict cache {self.path} cannot be used ({error}); remove the file, "
-                    "or name "
-                    "another with --judge-cache FILE"
-                ) from None
-        return self.connection
+            yield self.connection
+        except (OSError, sqlite3.Error, DataError) as error:
+            raise ConfigError(
+                f"the verdict cache {self.path} cannot be used ({error}); remove the file, or name "
+                "another with --judge-cache FILE"
+            ) from None
 
 
 def verdict_row(judge: Judge, question: Question, verdict: Verdict, key: str) -> dict[str, Any]:
@@ -160,25 +165,10 @@ def judge_all(
     todo = open_questions(judge, questions(planned, store), known, cache)
     check_budget(judge.estimate(todo), budget, planned.name)
     progress.total += len(todo)
-    spent = 0.0
-    with store.appender(f"{planned.name}/verdicts.jsonl") as append:
-        for start in range(0, len(todo), judge.chunk_size):
-            chunk = {(q.sample_id, q.index): q for q in todo[start : start + judge.chunk_size]}
-            for verdict in _ask(judge, chunk):
-                question = chunk[verdict.sample_id, verdict.index]
-                key = question_key(judge, question)
-                row = verdict_row(judge, question, verdict, key)
-                append(row)
-                known[key] = row
-                if verdict.error is None:
-                    cache.put(key, row)
-                spent += float(verdict.info.get("cost", 0.0))
-                progress.add(failed=verdict.error is not None)
-            if budget.cost is not None and spent > budget.cost:
-                raise ConfigError(
-                    f"judging {planned.name} has cost {spent:.2f}, more than --max-judge-cost "
-                    f"{budget.cost:.2f}; its verdicts are saved: raise the limit and run it again"
-                )
+    try:
+        _ask_open(planned, store, judge, todo, known, budget, progress)
+    finally:
+        cache.keep(known)
     found: dict[str, list[Verdict]] = {}
     lines = []
     for question in questions(planned, store):
@@ -187,6 +177,38 @@ def judge_all(
         found.setdefault(question.sample_id, []).append(parse_verdict(row))
     store.write_lines(f"{planned.name}/verdicts.jsonl", lines)
     return found
+
+
+def _ask_open(
+    planned: PlannedTask,
+    store: RunStore,
+    judge: Judge,
+    todo: Sequence[Question],
+    known: dict[str, dict[str, Any]],
+    budget: Budget,
+    progress: Progress,
+) -> None:
+    """Asks the open questions; adds the line of each verdict to ``known`` once it is on disk.
+
+    Raises ConfigError as soon as the verdicts have cost more than the budget.
+    """
+    spent = 0.0
+    with store.appender(f"{planned.name}/verdicts.jsonl") as append:
+        for start in range(0, len(todo), judge.chunk_size):
+            chunk = {(q.sample_id, q.index): q for q in todo[start : start + judge.chunk_size]}
+            for verdict in _ask(judge, chunk):
+                question = chunk[verdict.sample_id, verdict.index]
+                key = question_key(judge, question)
+                known[key] = verdict_row(judge, question, verdict, key)
+                append(known[key])
+                progress.add(failed=verdict.error is not None)
+                spent += float(verdict.info.get("cost", 0.0))
+                if budget.cost is not None and spent > budget.cost:
+                    raise ConfigError(
+                        f"judging {planned.name} has cost {spent:.4f}, more than --max-judge-cost "
+                        f"{budget.cost:.4f}; its verdicts are saved: raise the limit and run the "
+                        "same command again"
+                    )
 
 
 def check_budget(estimate: Estimate, budget: Budget, task: str) -> None:

@@ -16,7 +16,7 @@ import pytest
 
 from harness.serving import Server, free_port, stop
 
-from .vllm_server import MODEL, make_checkpoint, vllm_server
+from .vllm_server import ARGUMENTS, ENVIRONMENT, MODEL, make_checkpoint, vllm_server
 
 pytestmark = [pytest.mark.slow, pytest.mark.vllm]
 FIXTURES = Path(__file__).parents[1] / "fixtures"
@@ -74,13 +74,69 @@ def test_every_sample_is_asked_and_answered(server: Server, harness: Any, tmp_pa
     assert (run / "gres" / "predictions.jsonl").read_bytes() == before
 
 
-def test_shards_ask_one_server(
-    server: Server, harness: Any, tmp_path: Path
-) -> None:
+def test_shards_ask_one_server(server: Server, harness: Any, tmp_path: Path) -> None:
     whole = harness(*command(server.base_url, tmp_path / "a"))
     parts = harness(*command(server.base_url, tmp_path / "b"), "--shards", "2")
     assert parts["tasks"]["gres"]["n"] == whole["tasks"]["gres"]["n"]
     assert parts["tasks"]["gres"]["errors"] == 0
+
+
+def captioning(task: str) -> list[str]:
+    """Options of a task that is scored by a judge, for a model that speaks in boxes."""
+    folder = task.split("-")[0]
+    if REALPACK.is_dir():
+        roots = [
+            f"tasks.{task}.root={REALPACK / folder}",
+            f"tasks.{task}.images={REALPACK / 'images'}",
+        ]
+    else:
+        roots = [f"tasks.{task}.root={FIXTURES / folder}"]
+    return [
+        word for option in (*roots, f"tasks.{task}.regions=boxes") for word in ("--set", option)
+    ]
+
+
+@pytest.mark.parametrize("task", ["gar-vqa", "gar-caption", "dlc"])
+def test_captions_are_asked_and_judged_by_the_same_server(
+    server: Server, harness: Any, tmp_path: Path, task: str
+) -> None:
+    options = [f"{who}.{option}" for who in ("model", "judge") for option in (
+        f"model={MODEL}", f"base_url={server.base_url}")]  # fmt: skip
+    result = harness(
+        "eval", "--model", "openai-chat", "--judge", "openai-chat", "--tasks", task,
+        *captioning(task), *(word for option in options for word in ("--set", option)),
+        "--set", "model.max_new_tokens=8", "--run", tmp_path / "run", "--json",
+    )["tasks"][task]  # fmt: skip
+    assert result["errors"] == result["judge_errors"] == 0
+    assert result["n"] == len(lines(tmp_path / "run", task)) > 3
+    assert all(row["info"]["prompt_tokens"] > 20 for row in lines(tmp_path / "run", task))
+    if task != "gar-vqa":
+        assert result["questions"] > 3
+        assert result["judge"]["name"] == f"openai-chat:{MODEL}"
+
+
+def test_judge_serve_runs_a_command_beside_a_server(
+    checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for key, value in ENVIRONMENT.items():
+        monkeypatch.setenv(key, value)
+    words = [f"--vllm={argument}" for argument in ARGUMENTS]
+    root = FIXTURES / "dlc"
+    done = subprocess.run(
+        [
+            sys.executable, "-m", "harness", "judge", "serve", "--model", str(checkpoint),
+            "--name", MODEL, "--port", str(free_port()), "--log", str(tmp_path / "log"), *words,
+            "--", sys.executable, "-m", "harness", "eval", "--model", "recorded", "--tasks", "dlc",
+            "--set", f"model.path={root / 'predictions.jsonl'}", "--set", f"tasks.dlc.root={root}",
+            "--judge", "openai-chat", "--set", f"judge.model={MODEL}",
+            "--run", str(tmp_path / "run"), "--json",
+        ],
+        capture_output=True, text=True, check=False, timeout=400,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)["tasks"]["dlc"]
+    assert (result["questions"], result["judge_errors"]) == (116, 0)
+    assert "is ready at http://127.0.0.1:" in done.stderr
 
 
 def test_a_server_that_is_killed_half_way(checkpoint: Path, harness: Any, tmp_path: Path) -> None:
