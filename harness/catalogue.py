@@ -169,8 +169,7 @@ def _check_pictures(planned: PlannedTask) -> Iterator[Finding]:
         yield Finding(
             "warn",
             f"{len(problems)} of {len(distinct)} pictures cannot be used, e.g. {problems[0]} "
-            "(recorded "
-            "answers can be scored without pictures)",
+            "(recorded answers can be scored without pictures)",
         )
     else:
         yield Finding("ok", f"{len(distinct)} pictures are there and of the right size")

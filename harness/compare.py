@@ -72,8 +72,7 @@ def _check(
                 hint = f" (to compare all the same: --allow {path.removeprefix('protocol.')})"
             raise ConfigError(
                 f"{name} cannot be compared: {path} is {one!r:.120} in {folders[0]} and "
-                f"{other!r:.120} in "
-                f"{folders[1]}{hint}"
+                f"{other!r:.120} in {folders[1]}{hint}"
             )
 
 

@@ -81,9 +81,8 @@ def render(plan: Mapping[str, Any]) -> str:
     for name, task in plan["tasks"].items():
         lines.append(
             f"{name}: {task['samples']} samples, {task['answered']} answered; {task['requests']} "
-            "requests "
-            f"with about {task['prompt_tokens']} tokens of text (without pictures) and at most "
-            f"{task['max_new_tokens']} new tokens"
+            f"requests with about {task['prompt_tokens']} tokens of text (without pictures) and "
+            f"at most {task['max_new_tokens']} new tokens"
         )
         if judge := task["judge"]:
             cost = (

@@ -15,7 +15,7 @@ from harness.errors import ConfigError, StorageError
 from harness.judging import NO_LIMIT, Budget, Cache, Verdicts, judge_all
 from harness.plan import Plan, PlannedTask, RunSpec, default_folder
 from harness.progress import Progress
-from harness.provenance import environment
+from harness.provenance import environment, without_credentials
 from harness.results import run_result, task_result
 from harness.runner import ask, failures, score, unanswered
 from harness.shards import ask_in_processes
@@ -109,8 +109,8 @@ def finish(plan: Plan, store: RunStore, settings: Settings) -> Outcome:
         if missing:
             raise StorageError(
                 f"{store.root}: {len(missing)} of {len(planned.samples)} samples of "
-                f"{planned.name} have no "
-                f"answer yet, {missing[0]!r} first; run the missing shards, then merge"
+                f"{planned.name} have no answer yet, {missing[0]!r} first; run the missing "
+                "shards, then merge"
             )
         verdicts = _judge(planned, store, settings)
         scores = score(planned, store, verdicts)
@@ -133,8 +133,7 @@ def _require_judges(plan: Plan) -> None:
             raise ConfigError(
                 f"{planned.name} needs a judge: name one with --judge (known: "
                 f"{', '.join(registry.judges.names()) or 'none'}), or answer now with "
-                "--predict-only "
-                "and judge later with `harness rescore RUN --judge J`"
+                "--predict-only and judge later with `harness rescore RUN --judge J`"
             )
 
 
@@ -166,12 +165,11 @@ def merge(folders: Sequence[Path], settings: Settings) -> Outcome:
             path, one, other = difference
             raise ConfigError(
                 f"{store.root} is not a shard of the run in {stores[0].root}: {path} is "
-                f"{other!r:.200}, "
-                f"there {one!r:.200}; merge shards of one run only"
+                f"{other!r:.200}, there {one!r:.200}; merge shards of one run only"
             )
     if len(stores) > 1 and settings.folder is None:
         raise ConfigError("merging several folders needs a new one for the whole: --run DIR")
-    plan = Plan.build(RunSpec.from_record(record))
+    plan = Plan.build(RunSpec.from_record(record), record)
     _same(record, plan.record(), stores[0].root)
     _require_judges(plan)
     target = RunStore(settings.folder or folders[0])
@@ -193,8 +191,7 @@ def _join(plan: Plan, stores: Sequence[RunStore], target: RunStore) -> None:
                 if sample_id in origin:
                     raise StorageError(
                         f"sample {sample_id!r} of {planned.name} is answered in "
-                        f"{origin[sample_id]} and in "
-                        f"{store.root}; merge each shard once"
+                        f"{origin[sample_id]} and in {store.root}; merge each shard once"
                     )
                 origin[sample_id] = store.root
                 lines.append(line)
@@ -221,10 +218,10 @@ def rescore(
     tasks = {
         name: {**options, **task_options.get(name, {})} for name, options in spec.tasks.items()
     }
-    plan = Plan.build(dataclasses.replace(spec, tasks=tasks, judges={**spec.judges, **judges}))
+    spec = dataclasses.replace(spec, tasks=tasks, judges={**spec.judges, **judges})
+    plan = Plan.build(spec, old_record)
     record = plan.record()
     _require_judges(plan)
-    record["model"] = old_record["model"]  # the answers are those of the model as it was then
     for name, task in record["tasks"].items():
         _same_requests(name, old_record["tasks"][name], task, folder)
     changed = identity(record) != identity(old_record)
@@ -259,9 +256,8 @@ def _same(old: Mapping[str, Any], new: Mapping[str, Any], folder: Path) -> None:
     if difference:
         path, then, now = difference
         raise ConfigError(
-            f"{folder} was made with {path} = {then!r:.200}, which is now {now!r:.200}; the "
-            "files have "
-            "changed since, so the answers do not fit them"
+            f"{folder} was made with {path} = {then!r:.200}, which is now {now!r:.200}; the files "
+            "have changed since, so the answers do not fit them"
         )
 
 
@@ -306,7 +302,7 @@ def _log_session(store: RunStore, settings: Settings) -> None:
         append(
             {
                 "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-                "command": sys.argv[1:],
+                "command": without_credentials(sys.argv[1:]),
                 "shard": str(settings.shard or Shard()),
                 "made_by": environment(),
             }

@@ -216,8 +216,7 @@ def check_budget(estimate: Estimate, budget: Budget, task: str) -> None:
     if budget.calls is not None and estimate.calls > budget.calls:
         raise ConfigError(
             f"judging {task} takes {estimate.calls} calls, more than --max-judge-calls "
-            f"{budget.calls}; "
-            "nothing was asked"
+            f"{budget.calls}; nothing was asked"
         )
     if budget.cost is not None and estimate.cost is not None and estimate.cost > budget.cost:
         raise ConfigError(

@@ -6,20 +6,20 @@ protocol, hashes of data, prompts and weights. Two runs with one record have the
 
 import dataclasses
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from harness import config, registry
-from harness.errors import ConfigError, DataError, UnknownPlugin, did_you_mean
+from harness.errors import ConfigError, DataError, ModelError, UnknownPlugin, did_you_mean
 from harness.files import sha256
 from harness.judge import Judge
 from harness.model import ModelAdapter
-from harness.provenance import digest, environment, short_hash
+from harness.provenance import digest, environment, short_hash, without_credentials
 from harness.store import identity
 from harness.task import Task
-from harness.types import Request, Sample
+from harness.types import Prediction, Request, Sample
 
 SCHEMA = 1
 
@@ -71,6 +71,24 @@ class PlannedTask:
         return [dataclasses.replace(self.task.request(s), gold=self.task.gold(s)) for s in samples]
 
 
+class StoredAnswers(ModelAdapter):
+    """Stands for a model whose answers are on disk: who it was, and no way to ask it."""
+
+    def __init__(self, record: Mapping[str, Any]) -> None:
+        self.record = record
+
+    @property
+    def name(self) -> str:
+        return str(self.record["model"]["name"])
+
+    def fingerprint(self) -> Mapping[str, str]:
+        fingerprint: Mapping[str, str] = self.record["model"]["fingerprint"]
+        return fingerprint
+
+    def predict(self, requests: Sequence[Request]) -> Iterable[Prediction]:
+        raise ModelError(f"the answers of {self.name} are on disk; it cannot be asked here")
+
+
 @dataclass(frozen=True)
 class Plan:
     """A run that is ready to start."""
@@ -80,12 +98,16 @@ class Plan:
     tasks: Sequence[PlannedTask]
 
     @classmethod
-    def build(cls, spec: RunSpec) -> "Plan":
+    def build(cls, spec: RunSpec, answered: Mapping[str, Any] | None = None) -> "Plan":
         """Builds model and tasks and reads all samples. Loads no weights, opens no picture.
 
-        Raises ConfigError for options that do not fit and DataError for files that do not.
+        With ``answered``, the record of a run, that run's answers are used and its model need not
+        be there. Raises ConfigError for options that do not fit, DataError for such files.
         """
-        model = registry.models.build(spec.model, spec.model_options, where="model")
+        if answered is not None:
+            model: ModelAdapter = StoredAnswers(answered)
+        else:
+            model = registry.models.build(spec.model, spec.model_options, where="model")
         tasks = [
             dataclasses.replace(
                 plan_task(name, options, spec.limit), judge=_judge(name, spec.judges.get(name))
@@ -99,7 +121,7 @@ class Plan:
 
         Kept apart is what does not decide: where files lie, and options such as time-outs.
         """
-        model_options, model_places = _resolved(self.model)
+        model_options, model_places = self._model_options()
         tasks = {planned.name: _resolved(planned.task) for planned in self.tasks}
         judges = {p.name: _resolved(p.judge) for p in self.tasks if p.judge is not None}
         return {
@@ -124,11 +146,18 @@ class Plan:
             "made_by": environment(),
         }
 
+    def _model_options(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        if isinstance(self.model, StoredAnswers):
+            record = self.model.record
+            return record["spec"]["model_options"], record["circumstances"]["model"]
+        return _resolved(self.model)
+
     def _task_record(self, planned: PlannedTask) -> dict[str, Any]:
         task, requests = planned.task, planned.requests(planned.samples)
         return {
             "version": task.version,
             "protocol": self.protocol(planned),
+            "model_protocol": self._model_protocol(planned),
             "judge": judge_stamp(planned.judge),
             "data": {path.name: sha256(path) for path in task.files()},
             "samples": digest(planned.ids),
@@ -138,10 +167,15 @@ class Plan:
 
     def protocol(self, planned: PlannedTask) -> dict[str, Any]:
         """The protocol stamp: the choices of task and model that change numbers."""
-        stamp = {**planned.task.protocol(), **self.model.protocol(planned.task.masks_expected)}
+        stamp = {**planned.task.protocol(), **self._model_protocol(planned)}
         if self.spec.limit is not None:
             stamp["limit"] = self.spec.limit
         return stamp
+
+    def _model_protocol(self, planned: PlannedTask) -> dict[str, Any]:
+        if isinstance(self.model, StoredAnswers):
+            return dict(self.model.record["tasks"][planned.name]["model_protocol"])
+        return dict(self.model.protocol(planned.task.masks_expected))
 
 
 def plan_task(name: str, options: Mapping[str, Any], limit: int | None = None) -> PlannedTask:
@@ -151,8 +185,7 @@ def plan_task(name: str, options: Mapping[str, Any], limit: int | None = None) -
     if "root" not in options and "root" in getattr(cls, "__dataclass_fields__", {}):
         raise ConfigError(
             f"{name} needs the benchmark's files: give their folder with --set "
-            f"tasks.{name}.root=DIR. "
-            f"{cls.recipe}"
+            f"tasks.{name}.root=DIR. {cls.recipe}"
         )
     task = config.build(cls, options, where=f"tasks.{name}")
     samples = list(task.samples())
@@ -224,7 +257,7 @@ def _resolved(plugin: Any) -> tuple[dict[str, Any], dict[str, Any]]:
             parts = value if isinstance(value, tuple) and value else (value,)
             is_place = all(isinstance(part, Path) for part in parts)
             is_place = is_place or f.name in getattr(plugin, "operational", ())
-            (places if is_place else options)[f.name] = config.jsonable(value)
+            (places if is_place else options)[f.name] = without_credentials(config.jsonable(value))
     return options, places
 
 

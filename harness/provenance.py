@@ -3,6 +3,7 @@
 import hashlib
 import json
 import platform
+import re
 import subprocess
 from collections.abc import Iterable, Mapping
 from importlib import metadata
@@ -68,6 +69,20 @@ def _git(folder: Path, *arguments: str) -> str | None:
     except (OSError, subprocess.TimeoutExpired):
         return None
     return done.stdout.strip() if done.returncode == 0 else None
+
+
+_CREDENTIALS = re.compile(r"(\w+://)(?:[^/?#@\s]*@)?([^?#\s]*)(?:[?#]\S*)?")
+
+
+def without_credentials(value: Any) -> Any:
+    """A JSON value whose addresses have lost user, password and query: these may hold keys."""
+    if isinstance(value, str):
+        return _CREDENTIALS.sub(r"\1\2", value)
+    if isinstance(value, Mapping):
+        return {key: without_credentials(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [without_credentials(item) for item in value]
+    return value
 
 
 def digest(parts: Iterable[str]) -> str:

@@ -53,9 +53,8 @@ class Registry(Generic[T]):
             for name, module, file in _modules(shelf.name, shelf.value):
                 if name in plugins:
                     raise ConfigError(
-                        f"two packages bring a {self.kind} named {name!r}: "
-                        f"{plugins[name].module} and "
-                        f"{module}; rename the file of one, or uninstall it"
+                        f"two packages bring a {self.kind} named {name!r}: {plugins[name].module} "
+                        f"and {module}; rename the file of one, or uninstall it"
                     )
                 plugins[name] = Found(module, file)
         return dict(sorted(plugins.items()))

@@ -42,7 +42,9 @@ def task_result(
     values = {name: Estimates.of(task.metrics, members) for name, members in grouped.items()}
     if task.overall == "groups":
         overall = Estimates.mean_of(list(values.values()))
-    elif task.overall == "one group" and len(values) > 1:
+    elif task.overall == "one group" and len(values) == 1:
+        overall = next(iter(values.values()))
+    elif task.overall == "one group" and values:
         overall = Estimates.none_of(task.metrics, scores)
     else:
         overall = Estimates.of(task.metrics, scores)

@@ -215,8 +215,7 @@ class RunStore:
                 if found.setdefault(sample_id, line) != line:
                     raise StorageError(
                         f"{self.root / name} answers sample {sample_id!r} a second time, "
-                        "differently; "
-                        "remove one of the two lines"
+                        "differently; remove one of the two lines"
                     )
         return found
 
@@ -333,8 +332,7 @@ class _File:
                 if time.monotonic() > deadline:
                     raise StorageError(
                         f"another process is working in {path.parent} ({path.name}); wait for it "
-                        "to "
-                        "end, or choose another --run folder"
+                        "to end, or choose another --run folder"
                     ) from None
                 time.sleep(0.05)
             except OSError as error:

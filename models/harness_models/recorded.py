@@ -57,10 +57,9 @@ class Recorded(ModelAdapter):
         missing = sorted(wanted - self._rows.keys())
         if len(missing) == len(wanted):
             raise DataError(
-                f"{', '.join(map(str, self.path))} answers no sample of this run: its ids are like "
-                f"{_some(unknown[:2]) or 'none'}, the samples' like {_some(missing[:2])}; check "
-                "the file "
-                "and the task"
+                f"{', '.join(map(str, self.path))} answers no sample of this run: its ids are "
+                f"like {_some(unknown[:2]) or 'none'}, the samples' like {_some(missing[:2])}; "
+                "check the file and the task"
             )
         remarks = []
         if unknown:

@@ -290,3 +290,31 @@ def test_real_photos(harness: Any, tmp_path: Path, shared: Path, name: str) -> N
     assert metrics["gIoU"]["value"] < 1
     if name == "gres":
         assert (metrics["N_acc"]["value"], metrics["T_acc"]["value"]) == (1, 0)
+
+
+def test_rescore_and_merge_need_no_model(harness: Any, tmp_path: Path) -> None:
+    file = tmp_path / "answers.jsonl"
+    file.write_bytes(ANSWERS.read_bytes())
+    command = ("eval", "--model", "recorded", "--set", f"model.path={file}", *GRES,
+               "--max-errors", "1")  # fmt: skip
+    whole = harness(*command, "--run", tmp_path / "whole", "--json")
+    for i in range(2):
+        harness(*command, "--run", tmp_path / f"part{i}", "--shard", f"{i}/2")
+    file.unlink()
+    more = ("--max-errors", "1", "--json")
+    assert harness("rescore", tmp_path / "whole", *more)["tasks"] == whole["tasks"]
+    parts = (tmp_path / "part0", tmp_path / "part1")
+    merged = harness("merge", *parts, "--run", tmp_path / "merged", *more)
+    assert merged["tasks"] == whole["tasks"]
+    assert merged["model"] == whole["model"]
+
+
+def test_addresses_are_kept_without_credentials(harness: Any, tmp_path: Path) -> None:
+    secrets = ("hunter2secret", "q9secretkey")
+    url = f"http://user:{secrets[0]}@127.0.0.1:9/v1?key={secrets[1]}"
+    harness("eval", "--model", "openai-chat", "--set", "model.model=m", "--set",
+            f"model.base_url={url}", "--set", "model.retries=0", *GRES, "--limit", "2",
+            "--run", tmp_path / "r", code=3)  # fmt: skip
+    everything = b"".join(p.read_bytes() for p in tmp_path.rglob("*") if p.is_file())
+    assert b"127.0.0.1:9/v1" in everything
+    assert not any(secret.encode() in everything for secret in secrets)
