@@ -47,13 +47,21 @@ class Page:
     facts: Mapping[str, str]
 
 
-def page(name: str) -> Page:
-    """The page of a plug-in of any kind; raises UnknownPlugin."""
-    for kind, shelf in registry.KINDS.items():
-        if registry.canonical(name) in shelf.found:
-            return _page(kind.removesuffix("s"), registry.canonical(name), shelf)
-    known = [n for shelf in registry.KINDS.values() for n in shelf.names()]
-    raise UnknownPlugin(f"nothing is named {name!r}.{did_you_mean(name, known)}")
+def pages(name: str) -> list[Page]:
+    """The page of each plug-in of that name (a model and a judge may share one).
+
+    ``judge/recorded`` names one kind only. Raises UnknownPlugin.
+    """
+    kind, slash, rest = name.rpartition("/")
+    found = [
+        _page(shelf.kind, registry.canonical(rest), shelf)
+        for shelf in registry.KINDS.values()
+        if registry.canonical(rest) in shelf.found and (not slash or kind.rstrip("s") == shelf.kind)
+    ]
+    if not found:
+        known = {n for shelf in registry.KINDS.values() for n in shelf.names()}
+        raise UnknownPlugin(f"nothing is named {name!r}.{did_you_mean(rest, known)}")
+    return found
 
 
 def _page(kind: str, name: str, shelf: registry.Registry[Any]) -> Page:

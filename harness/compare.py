@@ -1,6 +1,7 @@
 """Two runs over the same samples: the paired difference of each metric, with interval and p."""
 
 import math
+import re
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from harness.metrics import Metric
 from harness.plan import RunSpec
 from harness.records import parse_score
 from harness.results import by_group
-from harness.statistics import interval, paired_difference
+from harness.statistics import Paired, interval, paired_difference
 from harness.store import RunStore, first_difference
 from harness.types import Score
 
@@ -23,8 +24,8 @@ def compare(
 ) -> dict[str, Any]:
     """``{task: {group: {metric: {a, b, difference, low, high, p}}}}`` for the tasks of both runs.
 
-    Group "" is over all samples. Raises ConfigError if versions, data, samples or protocol differ;
-    ``allow`` names protocol choices that may.
+    Group "" is the headline: over all samples, or the mean of the groups. Raises ConfigError if
+    versions, data, samples, judges or protocol differ; ``allow`` names protocol choices that may.
     """
     stores = RunStore.existing(a), RunStore.existing(b)
     records = stores[0].record(), stores[1].record()
@@ -60,20 +61,29 @@ def _check(
     allow: Collection[str],
 ) -> None:
     for key in MUST_AGREE:
-        ours, theirs = a[key], b[key]
-        if key == "protocol":
-            ours = {k: v for k, v in ours.items() if k not in allow}
-            theirs = {k: v for k, v in theirs.items() if k not in allow}
-        difference = first_difference(ours, theirs, key)
+        difference = None if key == "protocol" else first_difference(a[key], b[key], key)
         if difference:
             path, one, other = difference
-            hint = ""
-            if key == "protocol":
-                hint = f" (to compare all the same: --allow {path.removeprefix('protocol.')})"
             raise ConfigError(
-                f"{name} cannot be compared: {path} is {one!r:.120} in {folders[0]} and "
-                f"{other!r:.120} in {folders[1]}{hint}"
+                f"{name} cannot be compared: {path} is {_short(one)} in {folders[0]} and "
+                f"{_short(other)} in {folders[1]}"
             )
+    ours, theirs = a["protocol"], b["protocol"]
+    unequal = [k for k in {**ours, **theirs} if k not in allow and ours.get(k) != theirs.get(k)]
+    if unequal:
+        choices = "; ".join(
+            f"protocol.{k} is {ours.get(k)!r:.60} and {theirs.get(k)!r:.60}" for k in unequal
+        )
+        raise ConfigError(
+            f"{name} cannot be compared: {choices} (in {folders[0]} and {folders[1]}); to compare "
+            f"all the same: --allow {','.join([*sorted(allow), *unequal])}"
+        )
+
+
+def _short(value: Any) -> str:
+    """A value for a message; long hashes by their first digits."""
+    text = repr(value)
+    return f"{text[:9]}...'" if re.fullmatch(r"'[0-9a-f]{64}'", text) else text[:120]
 
 
 def _metrics(spec: RunSpec, name: str) -> Mapping[str, Metric]:
@@ -102,26 +112,33 @@ def _scores(store: RunStore, name: str) -> list[Score]:
 def _groups(
     metrics: Mapping[str, Metric], a: Sequence[Score], b: Sequence[Score], rounds: int, overall: str
 ) -> dict[str, dict[str, Any]]:
-    parts = {name: (members, by_group(b)[name]) for name, members in by_group(a).items()}
-    rows = {"": {}} if overall == "groups" else {"": _compare_all(metrics, a, b, rounds)}
-    return rows | {name: _compare_all(metrics, *pair, rounds) for name, pair in parts.items()}
-
-
-def _compare_all(
-    metrics: Mapping[str, Metric], a: Sequence[Score], b: Sequence[Score], rounds: int
-) -> dict[str, Any]:
-    out = {}
-    for name, metric in metrics.items():
-        difference, drawn, p = paired_difference(metric, a, b, rounds=rounds)
-        low, high = interval(drawn)
-        numbers = {
-            "a": metric(a),
-            "b": metric(b),
-            "difference": difference,
-            "low": low,
-            "high": high,
-            "p": p if math.isfinite(difference) else math.nan,
+    other = by_group(b)
+    groups = {
+        group: {
+            n: paired_difference(m, members, other[group], rounds=rounds)
+            for n, m in metrics.items()
         }
-        out[name] = {key: value if math.isfinite(value) else None for key, value in numbers.items()}
-        out[name]["n"] = metric.count(a)
-    return out
+        for group, members in by_group(a).items()
+    }
+    if overall == "groups":
+        whole = {n: Paired.mean_of([group[n] for group in groups.values()]) for n in metrics}
+    else:
+        whole = {n: paired_difference(m, a, b, rounds=rounds) for n, m in metrics.items()}
+    counts = {**by_group(a), "": a}
+    return {
+        group: {n: _row(paired, metrics[n].count(counts[group])) for n, paired in row.items()}
+        for group, row in {"": whole, **groups}.items()
+    }
+
+
+def _row(paired: Paired, count: int) -> dict[str, Any]:
+    low, high = interval(paired.drawn_K)
+    numbers = {
+        "a": paired.a,
+        "b": paired.b,
+        "difference": paired.difference,
+        "low": low,
+        "high": high,
+        "p": paired.p,
+    }
+    return {key: v if math.isfinite(v) else None for key, v in numbers.items()} | {"n": count}

@@ -16,7 +16,7 @@ from harness.judging import NO_LIMIT, Budget, Cache, Verdicts, judge_all
 from harness.plan import Plan, PlannedTask, RunSpec, default_folder
 from harness.progress import Progress
 from harness.provenance import environment, without_credentials
-from harness.results import run_result, task_result
+from harness.results import run_result, task_result, unreadable_notes
 from harness.runner import ask, failures, score, unanswered
 from harness.shards import ask_in_processes
 from harness.store import RunStore, Shard, first_difference, identity
@@ -77,7 +77,7 @@ def evaluate(spec: RunSpec, settings: Settings) -> Outcome:
     store = RunStore(settings.folder or default_folder(record))
     _notes(plan)
     if not settings.predict_only and settings.shard is None:
-        _require_judges(plan)
+        require_judges(plan)
     with store.locked(settings.shard):
         store.begin(record)
         _log_session(store, settings)
@@ -115,8 +115,9 @@ def finish(plan: Plan, store: RunStore, settings: Settings) -> Outcome:
         verdicts = _judge(planned, store, settings)
         scores = score(planned, store, verdicts)
         results[planned.name] = task_result(plan, planned, scores, verdicts, settings.max_errors)
-        failed[planned.name] = failures(planned, store)
-    result = run_result(store, results, _notes(plan))
+        if results[planned.name]["errors"] or results[planned.name]["judge_errors"]:
+            failed[planned.name] = failures(planned, store)
+    result = run_result(store, results, [*_notes(plan), *unreadable_notes(results)])
     store.write_json("result.json", result)
     return Outcome(result, failed)
 
@@ -126,9 +127,11 @@ def cache_for(store: RunStore, settings: Settings) -> Cache:
     return Cache(settings.judge_cache or store.root.parent / ".verdicts.sqlite")
 
 
-def _require_judges(plan: Plan) -> None:
-    """Raises ConfigError for a task that needs a judge and has none, before anything is asked."""
+def require_judges(plan: Plan) -> None:
+    """Raises ConfigError for a task whose judge is missing or cannot be asked, before all else."""
     for planned in plan.tasks:
+        if planned.judge is not None:
+            planned.judge.check()
         if planned.task.needs_judge and planned.judge is None:
             raise ConfigError(
                 f"{planned.name} needs a judge: name one with --judge (known: "
@@ -171,7 +174,7 @@ def merge(folders: Sequence[Path], settings: Settings) -> Outcome:
         raise ConfigError("merging several folders needs a new one for the whole: --run DIR")
     plan = Plan.build(RunSpec.from_record(record), record)
     _same(record, plan.record(), stores[0].root)
-    _require_judges(plan)
+    require_judges(plan)
     target = RunStore(settings.folder or folders[0])
     with target.locked():
         target.begin(record)
@@ -221,7 +224,7 @@ def rescore(
     spec = dataclasses.replace(spec, tasks=tasks, judges={**spec.judges, **judges})
     plan = Plan.build(spec, old_record)
     record = plan.record()
-    _require_judges(plan)
+    require_judges(plan)
     for name, task in record["tasks"].items():
         _same_requests(name, old_record["tasks"][name], task, folder)
     changed = identity(record) != identity(old_record)

@@ -7,7 +7,7 @@ import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
 from harness.errors import DataError, StorageError
@@ -27,13 +27,14 @@ def _finite(digits: str) -> float:
     return value
 
 
+_encoder = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
 _decoder = json.JSONDecoder(parse_constant=_refuse, parse_float=_finite)
 
 
 def parse_json(data: bytes | str) -> Any:
     """The value of a JSON text (UTF-8); raises DataError whose message says what is wrong in it."""
     try:
-        text = data.decode("utf-8-sig") if isinstance(data, bytes) else data
+        text = data.decode().removeprefix("\ufeff") if isinstance(data, bytes) else data
         return _decoder.decode(text)
     except RecursionError:
         raise DataError("it is nested too deeply") from None
@@ -44,7 +45,7 @@ def parse_json(data: bytes | str) -> Any:
 def dump_json(value: Any) -> bytes:
     """One line of JSON with its newline. Text stays readable; a lone surrogate is escaped."""
     try:
-        line = json.dumps(value, ensure_ascii=False, allow_nan=False).encode("utf-8")
+        line = _encoder.encode(value).encode("utf-8")
     except UnicodeEncodeError:
         line = json.dumps(value, ensure_ascii=True, allow_nan=False).encode("ascii")
     return line + b"\n"
@@ -80,7 +81,10 @@ def read_jsonl(path: Path, hint: str = "") -> Iterator[tuple[int, dict[str, Any]
             try:
                 row = parse_json(line)
             except DataError as error:
-                raise DataError(f"{path} line {number}: {error}; mend or remove the line") from None
+                raise DataError(
+                    f"{path} line {number}: {error}; the file must be UTF-8 with one JSON object a "
+                    "line: mend or remove the line"
+                ) from None
             if not isinstance(row, dict):
                 raise DataError(f"{path} line {number}: it must be a JSON object, one a line")
             yield number, row
@@ -99,10 +103,9 @@ def inside(root: Path, name: object) -> Path:
     """``root / name`` for a name out of a data file; a name that leaves it is a DataError."""
     if not isinstance(name, str) or not name or "\0" in name:
         raise DataError(f"a file name must be text, not {name!r:.80}")
-    path = PurePosixPath(name)
-    if path.is_absolute() or ".." in path.parts or "\\" in name:
+    if name.startswith("/") or ".." in name.split("/") or "\\" in name:
         raise DataError(f"the file name {name!r:.200} leads outside {root}")
-    return root / path
+    return root / name
 
 
 def sha256(path: Path) -> str:

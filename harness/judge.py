@@ -96,6 +96,12 @@ class Judge(ABC):
         if nothing can be asked at all.
         """
 
+    def check(self) -> None:  # noqa: B027 (most judges have nothing to check)
+        """Raises ConfigError or DataError if it cannot be asked (no key, no file).
+
+        Called before the model is asked, so that nobody waits for answers that cannot be judged.
+        """
+
     def estimate(self, questions: Sequence[Question]) -> Estimate:
         """What asking these would take; by default one call each, at no price."""
         return Estimate(calls=len(questions))

@@ -5,8 +5,10 @@ protocol, hashes of data, prompts and weights. Two runs with one record have the
 """
 
 import dataclasses
+import gc
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -108,12 +110,13 @@ class Plan:
             model: ModelAdapter = StoredAnswers(answered)
         else:
             model = registry.models.build(spec.model, spec.model_options, where="model")
-        tasks = [
-            dataclasses.replace(
-                plan_task(name, options, spec.limit), judge=_judge(name, spec.judges.get(name))
-            )
-            for name, options in spec.tasks.items()
-        ]
+        with _collector_at_rest():
+            tasks = [
+                dataclasses.replace(
+                    plan_task(name, options, spec.limit), judge=_judge(name, spec.judges.get(name))
+                )
+                for name, options in spec.tasks.items()
+            ]
         return cls(spec, model, tasks)
 
     def record(self) -> dict[str, Any]:
@@ -178,11 +181,23 @@ class Plan:
         return dict(self.model.protocol(planned.task.masks_expected))
 
 
+@contextmanager
+def _collector_at_rest() -> Iterator[None]:
+    """What is made inside lives as long as the run: the garbage collector need not look at it."""
+    gc.disable()
+    try:
+        yield
+        gc.freeze()
+    finally:
+        gc.enable()
+
+
 def plan_task(name: str, options: Mapping[str, Any], limit: int | None = None) -> PlannedTask:
     """A task with its samples; raises DataError if ids repeat or there is no sample."""
     cls = registry.tasks.find(name)
     name = registry.canonical(name)
-    if "root" not in options and "root" in getattr(cls, "__dataclass_fields__", {}):
+    fields = getattr(cls, "__dataclass_fields__", {})
+    if "root" in fields and "root" not in options and fields.keys() >= options.keys():
         raise ConfigError(
             f"{name} needs the benchmark's files: give their folder with --set "
             f"tasks.{name}.root=DIR. {cls.recipe}"
@@ -208,7 +223,7 @@ def _judge(task: str, options: Mapping[str, Any] | None) -> Judge | None:
     if options is None or not registry.tasks.find(task).needs_judge:
         return None
     rest = {key: value for key, value in options.items() if key != "name"}
-    return registry.judges.build(str(options["name"]), rest, where=f"tasks.{task}.judge")
+    return registry.judges.build(str(options["name"]), rest, where="judge")
 
 
 def judge_choices(
@@ -256,6 +271,8 @@ def _resolved(plugin: Any) -> tuple[dict[str, Any], dict[str, Any]]:
             value = getattr(plugin, f.name)
             parts = value if isinstance(value, tuple) and value else (value,)
             is_place = all(isinstance(part, Path) for part in parts)
+            if is_place:  # absolute, so that the run can be scored again from anywhere
+                value = tuple(map(Path.absolute, parts)) if value is parts else value.absolute()
             is_place = is_place or f.name in getattr(plugin, "operational", ())
             (places if is_place else options)[f.name] = without_credentials(config.jsonable(value))
     return options, places

@@ -43,13 +43,14 @@ class Progress:
     def _show(self, now: float) -> None:
         new, seconds = self.done - self.started_with, max(now - self.started, 1e-9)
         rate = new / seconds
+        speed = f", {rate:,.1f}/s" if new else ""
         left = (
             f", {_duration((self.total - self.done) / rate)} left"
             if rate and self.done < self.total
             else ""
         )
         failed = f", {self.failed} failed" if self.failed else ""
-        text = f"{self.label}: {self.done}/{self.total}{failed}, {rate:.3g}/s{left}"
+        text = f"{self.label}: {self.done}/{self.total}{failed}{speed}{left}"
         if self.terminal:
             filled = round(20 * self.done / max(1, self.total))
             text = f"\r\x1b[K[{'#' * filled}{'.' * (20 - filled)}] {text}"

@@ -6,6 +6,7 @@ import platform
 import re
 import subprocess
 from collections.abc import Iterable, Mapping
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ PACKAGES = (
 )
 
 
+@cache
 def environment() -> dict[str, Any]:
     """Versions of the harness (with its git commit), of Python and of the packages that matter."""
     return {

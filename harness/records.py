@@ -13,6 +13,11 @@ from typing import Any
 from harness.errors import DataError
 from harness.types import Box, Mask, Prediction, Region, Score
 
+FIELDS = (
+    "sample_id", "text", "masks", "boxes", "phrases", "spans", "flags", "info", "error",
+)  # fmt: skip
+"""What a line of predictions may hold."""
+
 
 def prediction_row(prediction: Prediction) -> dict[str, Any]:
     """The line of a prediction. Fields that are empty or follow from others are left out."""

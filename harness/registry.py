@@ -44,19 +44,20 @@ class Registry(Generic[T]):
 
     def __init__(self, kind: str) -> None:
         self.kind = kind
+        self._clashes: dict[str, str] = {}
 
     @cached_property
     def found(self) -> Mapping[str, Found]:
-        """Every plug-in by name, sorted; raises ConfigError if two have one name."""
+        """Every plug-in by name, sorted. Of two with one name the first; ``find`` refuses both."""
         plugins: dict[str, Found] = {}
         for shelf in entry_points(group=f"harness.{self.kind}s"):
             for name, module, file in _modules(shelf.name, shelf.value):
-                if name in plugins:
-                    raise ConfigError(
-                        f"two packages bring a {self.kind} named {name!r}: {plugins[name].module} "
-                        f"and {module}; rename the file of one, or uninstall it"
+                first = plugins.setdefault(name, Found(module, file)).module
+                if first != module:
+                    self._clashes[name] = (
+                        f"two packages bring a {self.kind} named {name!r}: {first} and {module}; "
+                        "rename the file of one, or uninstall it"
                     )
-                plugins[name] = Found(module, file)
         return dict(sorted(plugins.items()))
 
     def names(self) -> list[str]:
@@ -67,6 +68,8 @@ class Registry(Generic[T]):
         name = canonical(name)
         if name not in self.found:
             raise UnknownPlugin(f"no {self.kind} named {name!r}.{did_you_mean(name, self.found)}")
+        if name in self._clashes:
+            raise ConfigError(self._clashes[name])
         module_name = self.found[name].module
         try:
             module = importlib.import_module(module_name)
@@ -109,7 +112,7 @@ def _modules(entry: str, target: str) -> list[tuple[str, str, Path]]:
         raise ConfigError(f"the plug-in package {target!r} cannot be found; reinstall or remove it")
     return [
         (canonical(module.name), f"{target}.{module.name}", Path(folder) / f"{module.name}.py")
-        for folder in spec.submodule_search_locations
+        for folder in dict.fromkeys(spec.submodule_search_locations)
         for module in pkgutil.iter_modules([folder])
         if not module.name.startswith("_") and not module.ispkg
     ]

@@ -1,5 +1,6 @@
 """Results as tables for people. Every number there is multiplied by 100; the JSON is not."""
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 WIDE = 5
 """More groups than this stand below each other."""
 
+QUOTE = '"'
 ALL = {"mean of groups": "mean", "all samples": "all"}
 
 
@@ -30,7 +32,30 @@ def render_brief(result: Mapping[str, Any]) -> str:
         [result["model"]["name"], name, task.get("primary", ""), _headline(task), _counts(task)]
         for name, task in result["tasks"].items()
     ]
-    return "\n".join(printable(line) for line in table(rows))
+    lines = table(rows)
+    lines += [
+        f"{name}: {_no_numbers(task)}"
+        for name, task in result["tasks"].items()
+        if task.get("above_max_errors")
+    ]
+    return "\n".join(printable(line) for line in lines)
+
+
+def _no_numbers(task: Mapping[str, Any]) -> str:
+    """Why there is no number, and what to do."""
+    parts = []
+    for count, total, what in (
+        (task["errors"], task["n"], "requests"),
+        (task["judge_errors"], task["questions"], "verdicts"),
+    ):
+        if count > task["max_errors"] * total:
+            parts.append(f"{count} of {total} {what} failed ({100 * count / total:.1f} %)")
+    limit = 100 * task["max_errors"]
+    return (
+        f"NO NUMBERS: {' and '.join(parts)}, more than --max-errors {task['max_errors']:g} "
+        f"({limit:g} %). Mend the cause and run the same command again (for failed requests with "
+        "--retry-failed), or accept it with a larger --max-errors"
+    )
 
 
 def _headline(task: Mapping[str, Any]) -> str:
@@ -45,20 +70,23 @@ def _task(name: str, task: Mapping[str, Any], failures: Sequence[str]) -> str:
     for metric in task["metrics"]:
         star = "*" if metric == task["primary"] else " "
         rows.append([f"{star}{metric}", *(cell(column[metric]) for column in columns.values())])
+    if len(columns) > 1:
+        primary = task["primary"]
+        rows.append([" samples", *(str(column[primary]["n"]) for column in columns.values())])
     if len(columns) > WIDE:
         rows = [list(row) for row in zip(*rows, strict=True)]
     lines = [f"{name} v{task['version']}    {_counts(task)}", *table(rows)]
     lines.append("95 % bootstrap intervals, resampled by picture; values x100; * headline")
-    lines.append("protocol: " + ", ".join(f"{k}={v}" for k, v in task["protocol"].items()))
+    if task["protocol"]:
+        stamp = (f"{k}={json.dumps(v).strip(QUOTE)}" for k, v in task["protocol"].items())
+        lines.append("protocol: " + ", ".join(stamp))
     if task["flags"]:
         lines.append(
             "replies: " + ", ".join(f"{count} {flag}" for flag, count in task["flags"].items())
         )
     if task["above_max_errors"]:
-        lines.append(
-            "NO NUMBERS: more requests failed than --max-errors allows; see --retry-failed"
-        )
-    lines += [f"failed {line}" for line in failures]
+        lines.append(_no_numbers(task))
+    lines += failures
     return "\n".join(printable(line) for line in lines)
 
 
@@ -111,7 +139,9 @@ def render_comparison(comparison: Mapping[str, Any]) -> str:
     for name, groups in comparison["tasks"].items():
         rows = [[name, "metric", "A", "B", "A - B", "95 % interval", "p"]]
         for group, metrics in groups.items():
-            rows += [[group or "all", metric, *_difference(row)] for metric, row in metrics.items()]
+            rows += [
+                [group or "overall", metric, *_difference(row)] for metric, row in metrics.items()
+            ]
         lines += ["", *table(rows)]
     lines += [
         "",

@@ -54,6 +54,7 @@ def task_result(
         "judge": judge_stamp(planned.judge),
         "n": len(scores),
         "errors": errors,
+        "max_errors": max_errors,
         "above_max_errors": not show,
         "questions": len(asked),
         "judge_errors": judge_errors,
@@ -123,6 +124,23 @@ class Estimates:
 
 
 _NONE: Floats = np.full(ROUNDS, math.nan)
+
+
+UNREADABLE = 0.1
+"""Above this share of replies that cannot be read there is a remark: is it the right judge?"""
+
+
+def unreadable_notes(tasks: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Remarks about judges whose replies mostly cannot be read (they score as officially)."""
+    notes = []
+    for name, task in tasks.items():
+        share = task["judge_unreadable"] / max(1, task["questions"])
+        if share > UNREADABLE:
+            notes.append(
+                f"{100 * share:.0f} % of the replies of {name}'s judge could not be read; they "
+                "score as the official reader scores them, but check the judge (verdicts.jsonl)"
+            )
+    return notes
 
 
 def run_result(

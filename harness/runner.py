@@ -202,9 +202,23 @@ def score_one(
 
 
 def failures(planned: PlannedTask, store: RunStore, most: int = 5) -> list[str]:
-    """The first few failed samples with their errors, for the report."""
-    found: list[str] = []
+    """What went wrong, for the report: each reason, how often and where; the commonest first."""
+    reasons: dict[str, list[str]] = {}
     for row, _ in store.lines(f"{planned.name}/predictions.jsonl"):
-        if row.get("text") is None and len(found) < most:
-            found.append(f"{row.get('sample_id')}: {row.get('error')}")
-    return found
+        if row.get("text") is None:
+            reasons.setdefault(f"failed: {row.get('error')}", []).append(str(row.get("sample_id")))
+    for row, _ in store.lines(f"{planned.name}/verdicts.jsonl"):
+        if row.get("reply") is None:
+            address = f"{row.get('sample_id')} question {row.get('question_index')}"
+            reasons.setdefault(f"judge failed: {row.get('error')}", []).append(address)
+    commonest = sorted(reasons.items(), key=lambda item: -len(item[1]))
+    lines = [f"{len(ids)} x {reason} ({some(ids)})" for reason, ids in commonest[:most]]
+    if len(commonest) > most:
+        lines.append(f"and {len(commonest) - most} other reasons in {store.root / planned.name}")
+    return lines
+
+
+def some(ids: Sequence[str], most: int = 3) -> str:
+    """The first few ids, and how many more there are."""
+    more = f" and {len(ids) - most} more" if len(ids) > most else ""
+    return f"{', '.join(ids[:most])}{more}"

@@ -6,7 +6,9 @@ Cost: additive metrics take one matrix product of (K, C) by (C, D), weighted one
 weights (K, N), others are called K times.
 """
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,6 +57,44 @@ def interval(replicates_K: Floats, level: float = 0.95) -> tuple[float, float]:
     return float(low), float(high)
 
 
+@dataclass(frozen=True)
+class Paired:
+    """A metric of two runs over the same samples: its values, and what resampling makes of A - B.
+
+    ``drawn_K`` are bootstrap values of the difference; ``null_K`` are its values when A and B are
+    swapped at random, cluster by cluster.
+    """
+
+    a: float
+    b: float
+    drawn_K: Floats
+    null_K: Floats
+
+    @property
+    def difference(self) -> float:
+        return self.a - self.b
+
+    @property
+    def p(self) -> float:
+        """Two-sided: (1 + swaps that differ at least as much) / (1 + swaps); NaN if undefined."""
+        if math.isnan(self.difference):
+            return math.nan
+        # A hair of slack, so that the observed labelling itself counts however it was summed.
+        extreme = int(np.sum(np.abs(self.null_K) >= abs(self.difference) - 1e-12))
+        return (1 + extreme) / (1 + self.null_K.size)
+
+    @classmethod
+    def mean_of(cls, parts: Sequence["Paired"]) -> "Paired":
+        """The plain mean over those groups in which the metric is defined."""
+        parts = [part for part in parts if not math.isnan(part.difference)] or parts[:1]
+        return cls(
+            math.fsum(part.a for part in parts) / len(parts),
+            math.fsum(part.b for part in parts) / len(parts),
+            np.mean([part.drawn_K for part in parts], axis=0),
+            np.mean([part.null_K for part in parts], axis=0),
+        )
+
+
 def paired_difference(
     metric: Metric,
     scores_a: Sequence[Score],
@@ -62,18 +102,15 @@ def paired_difference(
     *,
     rounds: int = ROUNDS,
     seed: int = SEED,
-) -> tuple[float, Floats, float]:
-    """(A - B, its bootstrap values (K,), two-sided p) for two runs over the same samples.
+) -> Paired:
+    """A metric of two runs over the same samples. Both are resampled together, by cluster.
 
-    Both runs are resampled together, by cluster. p is from a permutation test that swaps A and B
-    cluster by cluster: (1 + swaps with a difference at least as large) / (1 + rounds).
     Scores must be in the same order with the same ids (else ValueError).
     """
     if [s.sample_id for s in scores_a] != [s.sample_id for s in scores_b]:
         raise ValueError("paired scores need the same samples in the same order")
     cluster_N, clusters = _clusters(scores_a)
     members = _members(cluster_N, clusters)
-    observed = metric(scores_a) - metric(scores_b)
     table_a: Floats | None = None
     if isinstance(metric, Additive):
         table_a = _per_cluster(metric.table(scores_a), cluster_N, clusters)
@@ -104,10 +141,9 @@ def paired_difference(
             swapped.append(a_K - weigh_both(np.hstack([1 - keep_KN, keep_KN])))
         else:
             swapped.append(_swap(metric, scores_a, scores_b, cluster_N, keep_KC))
-    null_K = np.concatenate(swapped)
-    # A hair of slack, so that the observed labelling itself counts however it was summed.
-    extreme = int(np.sum(np.abs(null_K) >= abs(observed) - 1e-12))
-    return observed, np.concatenate(differences), (1 + extreme) / (1 + rounds)
+    return Paired(
+        metric(scores_a), metric(scores_b), np.concatenate(differences), np.concatenate(swapped)
+    )
 
 
 def _clusters(scores: Sequence[Score]) -> tuple[NDArray[np.int64], int]:

@@ -69,16 +69,9 @@ class RunStore:
 
         Raises ConfigError if the folder holds another run, and names the first difference.
         """
-        # Listed first: of several shards that start in one folder, another may write run.json now.
-        others = [p.name for p in self.root.iterdir() if not p.name.startswith(".")]
-        if not (self.root / "run.json").exists():
-            if others:
-                raise ConfigError(
-                    f"{self.root} is not a run folder but holds {others[0]!r}; "
-                    "choose another --run folder"
-                )
-            if write_new(self.root / "run.json", pretty_json(record)):
-                return
+        file = self.root / "run.json"
+        if not file.exists() and write_new(file, pretty_json(record)):
+            return
         difference = first_difference(identity(self.record()), identity(record))
         if difference:
             path, old, new = difference
@@ -277,10 +270,7 @@ class RunStore:
         Several shards may work in one folder if they cut the run into equally many; a whole run
         works alone. ``worker`` is a process of a whole run, whose parent holds the folder.
         """
-        try:
-            self.root.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise storage_error(self.root, error) from error
+        self._make_folder()
         folder = self.root / ".lock"
         with _File(folder) as whole:
             if shard is None:
@@ -298,6 +288,24 @@ class RunStore:
                 if not worker:
                     self._refuse_other_cuts(shard)
                 yield
+
+    def _make_folder(self) -> None:
+        """Makes the folder; raises ConfigError if something else stands there."""
+        if self.root.exists() and not self.root.is_dir():
+            raise ConfigError(f"{self.root} is a file; --run needs a folder")
+        try:
+            self.root.mkdir(parents=True, exist_ok=True)
+            # Listed first: of several shards that start here, another may write run.json now.
+            others = [p.name for p in self.root.iterdir() if not p.name.startswith(".")]
+        except OSError as error:
+            raise ConfigError(
+                f"the run folder {self.root} cannot be made ({error.strerror}); choose another"
+            ) from error
+        if others and not (self.root / "run.json").exists():
+            raise ConfigError(
+                f"{self.root} is not a run folder but holds {others[0]!r}; choose another "
+                "--run folder"
+            )
 
     def _refuse_other_cuts(self, shard: Shard) -> None:
         """Raises StorageError if a shard of another count is at work: both would ask one sample."""

@@ -52,7 +52,7 @@ def _look(group: Any) -> None:
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser = _verb(group, "show", verbs.show, "the page of one of them: options, data, metrics")
-    parser.add_argument("name")
+    parser.add_argument("name", help="e.g. gres, openai-chat, judge/openai-chat")
     parser = _verb(group, "check", verbs.check, "is your copy of a benchmark sound?")
     parser.add_argument("task")
     _options(parser)

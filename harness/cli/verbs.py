@@ -12,6 +12,7 @@ from harness.cli import options
 from harness.errors import ConfigError
 
 if TYPE_CHECKING:
+    from harness.catalogue import Page
     from harness.evaluate import Outcome
 
 
@@ -44,19 +45,21 @@ def show_list(arguments: argparse.Namespace) -> int:
 
 
 def show(arguments: argparse.Namespace) -> int:
-    from harness.catalogue import page
+    from harness.catalogue import pages
 
-    shown = page(arguments.name)
-    print(f"{shown.kind} {shown.name}\n\n{shown.doc}\n")
-    for fact, text in shown.facts.items():
-        print(f"{fact}: {text}")
-    path = f"tasks.{shown.name}" if shown.kind == "task" else shown.kind
-    print(f"\noptions (--set {path}.<option>=...):" if shown.options else "\nno options")
-    for option in shown.options:
-        print(f"  {option.name}: {option.type} = {option.default}")
+    return _print("\n\n".join(map(_page, pages(arguments.name))))
+
+
+def _page(page: "Page") -> str:
+    lines = [f"{page.kind} {page.name}", "", page.doc, ""]
+    lines += [f"{fact}: {text}" for fact, text in page.facts.items()]
+    path = f"tasks.{page.name}" if page.kind == "task" else page.kind
+    lines.append(f"options (--set {path}.<option>=...):" if page.options else "no options")
+    for option in page.options:
+        lines.append(f"  {option.name}: {option.type} = {option.default}")
         if option.meaning:
-            print(f"      {' '.join(option.meaning.split())}")
-    return 0
+            lines.append(f"      {' '.join(option.meaning.split())}")
+    return "\n".join(lines)
 
 
 def check(arguments: argparse.Namespace) -> int:

@@ -35,6 +35,9 @@ class OpenAIChatJudge(ChatClient, Judge):
         """All that can change an answer; neither the key nor credentials in the address."""
         return {"judge": "openai-chat", **self.chat_fingerprint()}
 
+    def check(self) -> None:
+        _ = self._connection.client
+
     def ask(self, questions: Sequence[Question]) -> Iterator[Verdict]:
         """One verdict a question, as the answers arrive; JudgeError if the server refuses."""
         return self.send_all(questions, self._verdict)

@@ -46,6 +46,10 @@ class Panel(Judge):
             for i, judge in enumerate(self._judges)
         }
 
+    def check(self) -> None:
+        for judge in self._judges:
+            judge.check()
+
     def ask(self, questions: Sequence[Question]) -> Iterator[Verdict]:
         """The majority's verdict on each question, once every member has answered all of them."""
         votes: dict[tuple[str, int], list[Verdict]] = {

@@ -19,11 +19,10 @@ from harness.codec import Codec, codec_stamp, read_reply
 from harness.errors import ConfigError, DataError
 from harness.files import read_jsonl, sha256
 from harness.model import ModelAdapter
-from harness.records import parse_prediction
+from harness.records import FIELDS, parse_prediction
 from harness.registry import CodecChoice, build_codec, codec_name
+from harness.runner import some
 from harness.types import Prediction, Request
-
-NAMED = 5  # how many ids a remark lists
 
 
 @dataclass(frozen=True)
@@ -58,17 +57,22 @@ class Recorded(ModelAdapter):
         if len(missing) == len(wanted):
             raise DataError(
                 f"{', '.join(map(str, self.path))} answers no sample of this run: its ids are "
-                f"like {_some(unknown[:2]) or 'none'}, the samples' like {_some(missing[:2])}; "
+                f"like {some(unknown[:2]) or 'none'}, the samples' like {some(missing[:2])}; "
                 "check the file and the task"
             )
+        if not self._rows:
+            raise DataError(f"{', '.join(map(str, self.path))}: there is no answer in it")
         remarks = []
+        unread = sorted({key for row in self._rows.values() for key in row if key not in FIELDS})
+        if unread:
+            remarks.append(f"fields that are not read: {some(unread)} (known: {', '.join(FIELDS)})")
         if unknown:
             remarks.append(
-                f"{len(unknown)} recorded answers are for no sample of this run: {_some(unknown)}"
+                f"{len(unknown)} recorded answers are for no sample of this run: {some(unknown)}"
             )
         if missing:
             remarks.append(
-                f"{len(missing)} samples have no recorded answer (failed): {_some(missing)}"
+                f"{len(missing)} samples have no recorded answer (failed): {some(missing)}"
             )
         return remarks
 
@@ -85,6 +89,12 @@ class Recorded(ModelAdapter):
                 sample_id = row.get("sample_id")
                 if type(sample_id) is int:
                     sample_id = str(sample_id)
+                if "sample_id" not in row:
+                    raise DataError(
+                        f"{path} line {number} has no sample_id (it has: "
+                        f"{some(list(row)) or 'nothing'}); each line is the answer to one "
+                        "sample, see `harness show recorded`"
+                    )
                 if not isinstance(sample_id, str):
                     raise DataError(
                         f"{path} line {number}: sample_id must be text, not {sample_id!r:.80}"
@@ -123,11 +133,6 @@ class Recorded(ModelAdapter):
             pairs = zip(read.regions, phrases, strict=True)
             return replace(read, regions=tuple(replace(r, phrase=str(p)) for r, p in pairs))
         return read
-
-
-def _some(ids: Sequence[str]) -> str:
-    more = f" and {len(ids) - NAMED} more" if len(ids) > NAMED else ""
-    return ", ".join(ids[:NAMED]) + more
 
 
 model = Recorded

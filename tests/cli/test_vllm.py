@@ -4,6 +4,7 @@ The model's words are noise; what is tested is the way there and back, and what 
 """
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -20,7 +21,8 @@ from .vllm_server import ARGUMENTS, ENVIRONMENT, MODEL, make_checkpoint, vllm_se
 
 pytestmark = [pytest.mark.slow, pytest.mark.vllm]
 FIXTURES = Path(__file__).parents[1] / "fixtures"
-REALPACK = Path(__file__).parents[3] / "shared" / "data" / "realpack"
+SHARED = Path(os.environ.get("HARNESS_SHARED", Path(__file__).parents[3] / "shared"))
+REALPACK = SHARED / "data" / "realpack"
 
 
 @pytest.fixture(scope="module")

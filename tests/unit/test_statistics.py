@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from harness.metrics import Metric, mean, ratio
-from harness.statistics import interval, paired_difference, replicates
+from harness.statistics import Paired, interval, paired_difference, replicates
 from harness.types import Score
 
 
@@ -113,26 +113,26 @@ def test_intervals_do_not_hang_on_the_size_of_chunks(monkeypatch: pytest.MonkeyP
 
 def test_a_run_against_itself_has_no_difference() -> None:
     scores = many(30, 2)
-    difference, drawn, p = paired_difference(mean("iou"), scores, scores, rounds=500)
-    assert difference == 0
-    assert interval(drawn) == (0, 0)
-    assert p == 1
+    paired = paired_difference(mean("iou"), scores, scores, rounds=500)
+    assert paired.difference == 0
+    assert interval(paired.drawn_K) == (0, 0)
+    assert paired.p == 1
 
 
 def test_a_constant_shift_is_found_although_samples_vary_much_more() -> None:
     a, b = many(60, 2, shift=0.0), many(60, 2, shift=-0.02)
-    difference, drawn, p = paired_difference(mean("iou"), a, b, rounds=999)
-    low, high = interval(drawn)
-    assert difference == pytest.approx(0.02, abs=0.004)
-    assert 0 < low < difference < high
-    assert p == 1 / 1000  # no swap of 999 reaches it
+    paired = paired_difference(mean("iou"), a, b, rounds=999)
+    low, high = interval(paired.drawn_K)
+    assert paired.difference == pytest.approx(0.02, abs=0.004)
+    assert 0 < low < paired.difference < high
+    assert paired.p == 1 / 1000  # no swap of 999 reaches it
 
 
 def test_p_is_uniform_when_nothing_differs() -> None:
     values = []
     for seed in range(60):
         a, b = many(20, 1, seed=seed), many(20, 1, seed=seed + 1000)
-        values.append(paired_difference(mean("iou"), a, b, rounds=199)[2])
+        values.append(paired_difference(mean("iou"), a, b, rounds=199).p)
     assert 0.3 < float(np.mean(values)) < 0.7
     assert sum(v <= 0.05 for v in values) <= 9  # three expected
 
@@ -142,9 +142,24 @@ def test_paired_matrix_product_equals_the_plain_loop() -> None:
     metric = ratio("both", "either")
     fast = paired_difference(metric, a, b, rounds=60)
     slow = paired_difference(Plain(metric), a, b, rounds=60)
-    assert fast[0] == pytest.approx(slow[0])
-    np.testing.assert_allclose(fast[1], slow[1], atol=1e-12)
-    assert fast[2] == slow[2]
+    assert fast.difference == pytest.approx(slow.difference)
+    np.testing.assert_allclose(fast.drawn_K, slow.drawn_K, atol=1e-12)
+    np.testing.assert_allclose(fast.null_K, slow.null_K, atol=1e-12)
+    assert fast.p == slow.p
+
+
+def test_the_mean_over_groups_is_resampled_within_each() -> None:
+    parts = [
+        paired_difference(
+            mean("iou"), many(30, 1, seed=s), many(30, 1, seed=s, shift=-0.1), rounds=99
+        )
+        for s in (1, 2)
+    ]
+    undefined = paired_difference(mean("none"), many(5, 1), many(5, 1), rounds=99)
+    whole = Paired.mean_of([*parts, undefined])
+    assert whole.difference == pytest.approx(sum(p.difference for p in parts) / 2)
+    assert whole.p == 0.01
+    assert math.isnan(Paired.mean_of([undefined]).p)
 
 
 def test_paired_runs_need_the_same_samples() -> None:
