@@ -36,7 +36,8 @@ fuzz: $(VENV)/.base
 	HYPOTHESIS_PROFILE=nightly $(BIN)/pytest tests/unit tests/contract -m "not slow"
 
 bench: $(VENV)/.base
-	$(BIN)/python benchmarks/scoring.py
+	$(BIN)/python -m benchmarks.scoring
+	$(BIN)/python -m benchmarks.judging
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

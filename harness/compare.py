@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from harness import registry
-from harness.errors import ConfigError, StorageError
+from harness.errors import ConfigError, DataError, StorageError
 from harness.metrics import Metric
 from harness.plan import RunSpec
+from harness.provenance import digest
 from harness.records import parse_score
 from harness.results import by_group
 from harness.statistics import Paired, interval, paired_difference
@@ -94,19 +95,28 @@ def _metrics(spec: RunSpec, name: str) -> Mapping[str, Metric]:
 
 
 def _scores(store: RunStore, name: str) -> list[Score]:
-    result = store.read_json("result.json")
-    if result["tasks"].get(name, {}).get("above_max_errors"):
+    result = store.read_json("result.json").get("tasks")
+    if not isinstance(result, dict) or not isinstance(result.get(name), dict):
+        raise StorageError(f"{store.root / 'result.json'} is damaged: it has no result of {name}")
+    if result[name].get("above_max_errors"):
         raise ConfigError(
             f"{store.root}: too many requests of {name} failed for a number; run it again with "
             "--retry-failed"
         )
-    scores = [parse_score(row) for row, _ in store.lines(f"{name}/scores.jsonl")]
-    if len(scores) != store.record()["tasks"][name]["n"]:
+    file = f"{name}/scores.jsonl"
+    try:
+        scores = [parse_score(row) for row, _ in store.lines(file)]
+    except DataError as error:
+        raise StorageError(f"{store.root / file} is damaged: {error}; {_again(store)}") from None
+    if digest(s.sample_id for s in scores) != store.record()["tasks"][name]["samples"]:
         raise StorageError(
-            f"{store.root / name / 'scores.jsonl'} is incomplete; run `harness rescore "
-            f"{store.root}`"
+            f"{store.root / file} is not that of this run's samples; {_again(store)}"
         )
     return scores
+
+
+def _again(store: RunStore) -> str:
+    return f"run `harness rescore {store.root}`"
 
 
 def _groups(
@@ -120,9 +130,10 @@ def _groups(
         }
         for group, members in by_group(a).items()
     }
+    whole: dict[str, Paired] = {}
     if overall == "groups":
         whole = {n: Paired.mean_of([group[n] for group in groups.values()]) for n in metrics}
-    else:
+    elif overall == "samples" or len(groups) == 1:
         whole = {n: paired_difference(m, a, b, rounds=rounds) for n, m in metrics.items()}
     counts = {**by_group(a), "": a}
     return {

@@ -27,6 +27,8 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise ConfigError(f"there is no file {path}; check --config") from None
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path} cannot be read ({error}); check --config") from None
+    except RecursionError:
+        raise ConfigError(f"{path} is nested too deeply") from None
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{path} is not valid TOML: {error}") from None
 

@@ -88,8 +88,9 @@ def evaluate(spec: RunSpec, settings: Settings) -> Outcome:
         progress = _progress(plan, store, Shard(), settings)
         if progress.done < progress.total:
             store.discard("result.json")  # of answers that are asked again, if it is there
-        if settings.shards > 1 and progress.done < progress.total:
-            ask_in_processes(spec, store.root, settings.shards, progress)
+        processes = min(settings.shards, progress.total - progress.done)
+        if processes > 1:
+            ask_in_processes(spec, store.root, processes, progress)
         else:
             ask(plan, store, Shard(), progress)
         progress.close()

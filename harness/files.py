@@ -4,9 +4,11 @@ import hashlib
 import json
 import math
 import os
+import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import BufferedReader
 from pathlib import Path
 from typing import Any
 
@@ -58,10 +60,8 @@ def pretty_json(value: Any) -> bytes:
 
 def read_json(path: Path, hint: str = "") -> Any:
     """The content of a JSON file. ``hint`` is added where it is missing: where to get it."""
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise DataError(_unreadable(path, error, hint)) from None
+    with _opened(path, hint) as file:
+        data = file.read()
     try:
         return parse_json(data)
     except DataError as error:
@@ -70,11 +70,7 @@ def read_json(path: Path, hint: str = "") -> Any:
 
 def read_jsonl(path: Path, hint: str = "") -> Iterator[tuple[int, dict[str, Any]]]:
     """(line number, object) for each line that is not blank; raises DataError with the line."""
-    try:
-        file = path.open("rb")
-    except OSError as error:
-        raise DataError(_unreadable(path, error, hint)) from None
-    with file:
+    with _opened(path, hint) as file:
         for number, line in enumerate(file, 1):
             if not line.strip():
                 continue
@@ -90,13 +86,26 @@ def read_jsonl(path: Path, hint: str = "") -> Iterator[tuple[int, dict[str, Any]
             yield number, row
 
 
-def _unreadable(path: Path, error: OSError, hint: str) -> str:
-    what = (
-        f"there is no file {path}"
-        if isinstance(error, FileNotFoundError)
-        else (f"{path} cannot be read ({error.strerror})")
-    )
-    return f"{what}. {hint}" if hint else f"{what}; check the path"
+@contextmanager
+def _opened(path: Path, hint: str = "") -> Iterator[BufferedReader]:
+    """A regular file open for reading; raises DataError for anything else (a pipe would hang)."""
+    try:
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            raise DataError(f"{path} is not a regular file; check the path")
+        with path.open("rb") as file:
+            yield file
+    except FileNotFoundError:
+        raise DataError(f"there is no file {path}{_advice(hint)}") from None
+    except OSError as error:
+        raise DataError(f"{path} cannot be read ({error.strerror}){_advice(hint)}") from None
+    except ValueError as error:
+        if "null byte" not in str(error):
+            raise
+        raise DataError(f"{str(path)!r} is no file name; check the path") from None
+
+
+def _advice(hint: str) -> str:
+    return f". {hint}" if hint else "; check the path"
 
 
 def inside(root: Path, name: object) -> Path:
@@ -110,11 +119,8 @@ def inside(root: Path, name: object) -> Path:
 
 def sha256(path: Path) -> str:
     """The SHA-256 of a file's content, in hex; raises DataError if it cannot be read."""
-    try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError as error:
-        raise DataError(_unreadable(path, error, "")) from None
+    with _opened(path) as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def write_atomic(path: Path, data: bytes) -> None:

@@ -84,7 +84,7 @@ class Cache:
                 return None
             query = "SELECT line FROM verdicts WHERE key = ?"
             found = connection.execute(query, (key,)).fetchone()
-            return dict(parse_json(found[0])) if found else None
+            return sound_line(parse_json(found[0])) if found else None
 
     def keep(self, lines: Mapping[str, Mapping[str, Any]]) -> None:
         """Keeps verdict lines by key, all at once; one that is there stays."""
@@ -105,15 +105,15 @@ class Cache:
         try:
             if self.connection is None and self.path is not None:
                 self.path.parent.mkdir(parents=True, exist_ok=True)
-                self.connection = sqlite3.connect(self.path, timeout=60)
+                self.connection = sqlite3.connect(self.path, timeout=20)
                 self.connection.execute(
                     "CREATE TABLE IF NOT EXISTS verdicts (key TEXT PRIMARY KEY, line TEXT)"
                 )
             yield self.connection
-        except (OSError, sqlite3.Error, DataError) as error:
+        except (OSError, sqlite3.Error, DataError, TypeError, AttributeError) as error:
             raise ConfigError(
-                f"the verdict cache {self.path} cannot be used ({error}); remove the file, or name "
-                "another with --judge-cache FILE"
+                f"the verdict cache {self.path} cannot be used ({error}); if no other run is using "
+                "it, remove the file, or name another with --judge-cache FILE"
             ) from None
 
 
@@ -144,7 +144,15 @@ def parse_verdict(row: Mapping[str, Any]) -> Verdict:
 def known_verdicts(planned: PlannedTask, store: RunStore) -> dict[str, dict[str, Any]]:
     """The verdict lines of a run by key; failed ones are left out, so that they are asked again."""
     lines = store.lines(f"{planned.name}/verdicts.jsonl")
-    return {row["key"]: row for row, _ in lines if row.get("reply") is not None}
+    return {row["key"]: row for line, _ in lines if (row := sound_line(line)) is not None}
+
+
+def sound_line(row: object) -> dict[str, Any] | None:
+    """A stored verdict line that can be used; None for one without a reply, or not of our form."""
+    if not isinstance(row, dict):
+        return None
+    texts = (row.get("key"), row.get("prompt"), row.get("reply"), row.get("sample_id"))
+    return row if all(isinstance(text, str) for text in texts) else None
 
 
 def judge_all(
@@ -226,15 +234,23 @@ def check_budget(estimate: Estimate, budget: Budget, task: str) -> None:
 
 
 def open_questions(
-    judge: Judge, asked: Iterable[Question], known: Mapping[str, Mapping[str, Any]], cache: Cache
+    judge: Judge, asked: Iterable[Question], known: Mapping[str, dict[str, Any]], cache: Cache
 ) -> list[Question]:
     """The questions that neither the run nor the cache answers, equal ones once."""
     todo: dict[str, Question] = {}
     for question in asked:
         key = question_key(judge, question)
-        if key not in known and key not in todo and cache.get(key) is None:
+        if key not in todo and _stored(key, question, known, cache) is None:
             todo[key] = question
     return list(todo.values())
+
+
+def _stored(
+    key: str, question: Question, known: Mapping[str, dict[str, Any]], cache: Cache
+) -> dict[str, Any] | None:
+    """The verdict line of a question; one that holds another prompt is not believed."""
+    row = known.get(key) or cache.get(key)
+    return row if row is not None and row["prompt"] == question.prompt else None
 
 
 def _line(
@@ -242,7 +258,7 @@ def _line(
 ) -> dict[str, Any]:
     """The verdict line of a question, re-addressed: equal questions of two samples share one."""
     key = question_key(judge, question)
-    row = known.get(key) or cache.get(key)
+    row = _stored(key, question, known, cache)
     if row is None:
         raise JudgeError(
             f"there is no verdict for question {question.index} of {question.sample_id!r}"

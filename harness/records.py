@@ -55,12 +55,15 @@ def parse_prediction(row: Mapping[str, Any]) -> Prediction:
         return Prediction(sample_id=sample_id, error=reason, info=_info(row))
     if not isinstance(text, str):
         raise DataError(f"its text must be text or null, not {type(text).__name__}")
+    regions, info, phrases = _regions(row), _info(row), _items(row, "phrases")
+    if len(phrases) != len(regions):  # a list of its own, which some benchmarks score
+        info = {**info, "phrases": [p if isinstance(p, str) else "" for p in phrases]}
     return Prediction(
         sample_id=sample_id,
         text=text,
-        regions=_regions(row),
+        regions=regions,
         flags=tuple(str(f) for f in _items(row, "flags")),
-        info=_info(row),
+        info=info,
     )
 
 
@@ -79,7 +82,7 @@ def _regions(row: Mapping[str, Any]) -> tuple[Region, ...]:
         if mask is None and box is None:
             raise DataError(f"its region {i} has neither a mask nor a box")
         span = _span(spans[i], i) if i < len(spans) and spans[i] is not None else None
-        phrase = str(phrases[i]) if i < len(phrases) else ""
+        phrase = phrases[i] if i < len(phrases) and isinstance(phrases[i], str) else ""
         regions.append(Region(mask, box, phrase, span))
     return tuple(regions)
 
@@ -136,10 +139,19 @@ def score_row(score: Score) -> dict[str, Any]:
 
 
 def parse_score(row: Mapping[str, Any]) -> Score:
-    """The score of a line that the harness wrote."""
+    """The score of a line that the harness wrote; raises DataError if it was damaged since."""
+    values = row.get("values")
+    if not (
+        isinstance(row.get("sample_id"), str)
+        and isinstance(row.get("group"), str)
+        and isinstance(row.get("cluster"), str)
+        and isinstance(values, dict)
+        and all(type(v) in (int, float) for v in values.values())
+    ):
+        raise DataError("it is not a line of scores")
     return Score(
         sample_id=row["sample_id"],
-        values=row["values"],
+        values=values,
         detail=row.get("detail", {}),
         flags=tuple(row.get("flags", ())),
         unreadable=row.get("unreadable", 0),

@@ -35,15 +35,19 @@ class Found:
     @property
     def summary(self) -> str:
         """The first line of the module's docstring."""
-        doc = ast.get_docstring(ast.parse(self.file.read_text(encoding="utf-8"))) or ""
+        try:
+            doc = ast.get_docstring(ast.parse(self.file.read_text(encoding="utf-8"))) or ""
+        except (SyntaxError, ValueError, OSError) as error:
+            return f"(broken: {type(error).__name__})"
         return doc.partition("\n")[0]
 
 
 class Registry(Generic[T]):
     """The plug-ins of one kind ("task"): each module holds its class under that name."""
 
-    def __init__(self, kind: str) -> None:
+    def __init__(self, kind: str, base: Any) -> None:
         self.kind = kind
+        self.base = base
         self._clashes: dict[str, str] = {}
 
     @cached_property
@@ -73,14 +77,18 @@ class Registry(Generic[T]):
         module_name = self.found[name].module
         try:
             module = importlib.import_module(module_name)
+        except (SyntaxError, UnicodeDecodeError, SystemExit) as error:
+            raise ConfigError(f"{module_name} cannot be imported ({error!r}); mend it") from error
         except ImportError as error:
             raise ConfigError(
                 f"the {self.kind} {name!r} needs a package that cannot be imported here ({error}); "
                 f"see `harness show {name}` for what to install"
             ) from error
         plugin = getattr(module, self.kind, None)
-        if not isinstance(plugin, type):
-            raise ConfigError(f"{module_name} must end in `{self.kind} = ItsClass`")
+        if not (isinstance(plugin, type) and issubclass(plugin, self.base)):
+            raise ConfigError(
+                f"{module_name} must end in `{self.kind} = ItsClass`, a {self.base.__name__}"
+            )
         return plugin
 
     def build(self, name: str, options: config.Options | None = None, where: str = "") -> T:
@@ -118,11 +126,11 @@ def _modules(entry: str, target: str) -> list[tuple[str, str, Path]]:
     ]
 
 
-tasks: Registry[Task[Any]] = Registry("task")
-models: Registry[ModelAdapter] = Registry("model")
-codecs: Registry[Codec] = Registry("codec")
-judges: Registry[Judge] = Registry("judge")
-trainers: Registry[Any] = Registry("trainer")
+tasks: Registry[Task[Any]] = Registry("task", Task)
+models: Registry[ModelAdapter] = Registry("model", ModelAdapter)
+codecs: Registry[Codec] = Registry("codec", Codec)
+judges: Registry[Judge] = Registry("judge", Judge)
+trainers: Registry[Any] = Registry("trainer", object)
 
 KINDS: Mapping[str, Registry[Any]] = {
     "tasks": tasks,

@@ -9,21 +9,21 @@ WIDE = 5
 """More groups than this stand below each other."""
 
 QUOTE = '"'
-ALL = {"mean of groups": "mean", "all samples": "all"}
+ALL = {"mean of groups": "mean", "all samples": "all", "one group": "all"}
 
 
 def render(result: Mapping[str, Any], failures: Mapping[str, Sequence[str]]) -> str:
     """The tables of a run, one block a task."""
-    blocks = [f"{result['model']['name']}    run folder: {result['run']}"]
+    blocks = [one_line(f"{result['model']['name']}    run folder: {result['run']}")]
     if "shard" in result:
         for name, task in result["tasks"].items():
             blocks.append(f"{name}, shard {result['shard']}: {_counts(task)}")
         blocks.append("When all shards are answered: harness merge RUN [RUN ...] --run DIR")
-        return "\n".join(map(printable, blocks))
+        return "\n".join(map(one_line, blocks))
     for name, task in result["tasks"].items():
         blocks.append(_task(name, task, failures.get(name, ())))
-    blocks += [f"note: {note}" for note in result["notes"]]
-    return printable("\n\n".join(blocks))
+    blocks += [one_line(f"note: {note}") for note in result["notes"]]
+    return "\n\n".join(blocks)
 
 
 def render_brief(result: Mapping[str, Any]) -> str:
@@ -38,7 +38,7 @@ def render_brief(result: Mapping[str, Any]) -> str:
         for name, task in result["tasks"].items()
         if task.get("above_max_errors")
     ]
-    return "\n".join(printable(line) for line in lines)
+    return "\n".join(map(one_line, lines))
 
 
 def _no_numbers(task: Mapping[str, Any]) -> str:
@@ -64,7 +64,7 @@ def _headline(task: Mapping[str, Any]) -> str:
 
 def _task(name: str, task: Mapping[str, Any], failures: Sequence[str]) -> str:
     columns = {ALL[task["overall"]]: task["metrics"], **task["groups"]}
-    if len(task["groups"]) == 1:
+    if len(task["groups"]) == 1 or (task["groups"] and task["overall"] == "one group"):
         columns = dict(task["groups"])
     rows = [["", *columns]]
     for metric in task["metrics"]:
@@ -87,7 +87,7 @@ def _task(name: str, task: Mapping[str, Any], failures: Sequence[str]) -> str:
     if task["above_max_errors"]:
         lines.append(_no_numbers(task))
     lines += failures
-    return "\n".join(printable(line) for line in lines)
+    return "\n".join(map(one_line, lines))
 
 
 def _counts(task: Mapping[str, Any]) -> str:
@@ -148,7 +148,7 @@ def render_comparison(comparison: Mapping[str, Any]) -> str:
         "values x100; paired bootstrap by picture; p: permutation test, two-sided, not corrected "
         "for the number of rows",
     ]
-    return "\n".join(printable(line) for line in lines)
+    return "\n".join(map(one_line, lines))
 
 
 def render_agreement(result: Mapping[str, Any]) -> str:
@@ -177,7 +177,7 @@ def render_agreement(result: Mapping[str, Any]) -> str:
             for r in rows[:10]
         ]
         lines += [f"  and {len(rows) - 10} more (see --json)"] if len(rows) > 10 else []
-    return printable("\n".join(lines))
+    return "\n".join(map(one_line, lines))
 
 
 def _difference(row: Mapping[str, Any]) -> list[str]:
@@ -199,4 +199,14 @@ def _percent(value: float | None) -> str:
 
 def printable(text: str) -> str:
     """The text without characters that could steer a terminal (ids and errors are untrusted)."""
-    return re.sub(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]", "?", text)
+    return _STEERING.sub("?", text)
+
+
+def one_line(text: str) -> str:
+    """The same for a text that must stay in its line: no line break and no tab."""
+    return re.sub(r"[\n\t]", "?", printable(text))
+
+
+_STEERING = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
+)

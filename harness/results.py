@@ -19,6 +19,7 @@ from harness.store import RunStore
 from harness.types import Score
 
 SCHEMA = 1
+OVERALL = {"samples": "all samples", "groups": "mean of groups", "one group": "one group"}
 
 
 def task_result(
@@ -61,7 +62,7 @@ def task_result(
         "judge_unreadable": sum(score.unreadable for score in scores),
         "skipped": list(task.skipped()),
         "primary": task.primary,
-        "overall": "mean of groups" if task.overall == "groups" else "all samples",
+        "overall": OVERALL[task.overall],
         "flags": dict(sorted(Counter(flag for s in scores for flag in set(s.flags)).items())),
         "unavailable": dict(task.unavailable()),
         "metrics": overall.as_json(show),

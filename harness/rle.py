@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from harness.errors import DataError
 
-MAX_PIXELS = 2**31 - 1
-_MAX_CHARS_PER_RUN = 7  # 5 bits each; seven hold any run of MAX_PIXELS pixels and its sign
+MAX_PIXELS = 2**28  # 16384 x 16384: pycocotools takes four bytes a pixel to merge two masks
+_MAX_CHARS_PER_RUN = 7  # 5 bits each; seven hold any run of a picture and its sign
 _CODE = bytes(range(48, 112))  # the 64 characters: ``0`` to ``O`` end a number, the others do not
 _GOES_ON = 80  # the first character that does not
 # The five bits of each character; of one that ends a number the highest is the sign.
@@ -38,7 +38,7 @@ def run_lengths(counts: bytes) -> NDArray[np.int64]:
     (ends,) = (np.frombuffer(b"0" + counts, np.uint8) < _GOES_ON).nonzero()
     first, chars = ends[:-1], ends[1:] - ends[:-1]  # the extra character shifts ends to starts
     if chars.max() > _MAX_CHARS_PER_RUN:
-        raise DataError("it holds a run of more than 2^31 pixels")
+        raise DataError("it holds a run of more pixels than any picture has")
     shift = np.arange(0, 5 * len(counts), 5) - (5 * first).repeat(chars)
     runs = np.add.reduceat(_BITS.take(np.frombuffer(counts, np.uint8)) << shift, first)
     np.add.accumulate(runs[1::2], out=runs[1::2])
@@ -48,11 +48,30 @@ def run_lengths(counts: bytes) -> NDArray[np.int64]:
     return runs
 
 
-def check_counts(height: int, width: int, counts: bytes) -> None:
-    """Raises DataError unless the runs of ``counts`` fill a picture of height x width exactly."""
-    total = int(run_lengths(counts).sum())
+def checked(height: int, width: int, counts: bytes) -> bytes:
+    """The counts, if their runs fill a picture of height x width exactly; else raises DataError.
+
+    Runs of no pixel are joined away (except the first): they say nothing, and pycocotools loses
+    count of them when it merges two masks, up to writing past its buffer.
+    """
+    runs = run_lengths(counts)
+    total = int(runs.sum())
     if total != height * width:
         raise DataError(f"its runs cover {total} pixels, but {width}x{height} has {height * width}")
+    if runs[1:].all():
+        return counts
+    return compress(height, width, _joined(runs.tolist()))
+
+
+def _joined(runs: Sequence[int]) -> list[int]:
+    """The same pixels without a run of length 0 after the first."""
+    joined = [0]
+    for value, run in enumerate(runs):
+        if run and (len(joined) - 1) % 2 == value % 2:
+            joined[-1] += run
+        elif run:
+            joined.append(run)
+    return joined
 
 
 def check_size(size: object) -> tuple[int, int]:
@@ -74,6 +93,8 @@ def compress(height: int, width: int, runs: Sequence[int]) -> bytes:
     if sum(runs) != height * width:
         total = height * width
         raise DataError(f"its runs cover {sum(runs)} pixels, but {width}x{height} has {total}")
+    if not all(runs[1:]):
+        runs = _joined(runs)
     from pycocotools import mask as coco
 
     rle = coco.frPyObjects({"size": [height, width], "counts": list(runs)}, height, width)
@@ -98,5 +119,4 @@ def parse_rle(rle: object) -> tuple[int, int, bytes]:
         counts = counts.encode("ascii")
     if not isinstance(counts, bytes):
         raise DataError(f"its counts must be text or a list, not {type(counts).__name__}")
-    check_counts(height, width, counts)
-    return height, width, counts
+    return height, width, checked(height, width, counts)

@@ -50,7 +50,7 @@ def _ask_task(
         def accept(prediction: Prediction) -> None:
             try:
                 append(prediction_row(prediction))
-            except (TypeError, ValueError) as error:
+            except (TypeError, ValueError, RecursionError) as error:
                 prediction = Prediction(
                     sample_id=prediction.sample_id,
                     error=f"the adapter's prediction cannot be written as JSON: {error}",
@@ -115,7 +115,7 @@ def _predictions(
             yield checked
     except (ConfigError, ModelError, StorageError):
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         # The one place of the project that catches everything: a request may fail in any way, and
         # its error is recorded with the sample.
         log.info("%d requests of %s failed: %r", len(pending), model.name, error, exc_info=True)
@@ -138,9 +138,12 @@ def _problem(prediction: Prediction, request: Request) -> str | None:
     """What is wrong with a prediction: its text, a box, or a mask of another size."""
     if not isinstance(prediction.text, str):
         return f"its text is of type {type(prediction.text).__name__}"
+    if any(r.box is not None or r.span is not None for r in prediction.regions):
+        try:  # what could not be read back could never be scored
+            parse_prediction(prediction_row(prediction))
+        except DataError as error:
+            return str(error)
     for i, region in enumerate(prediction.regions):
-        if region.box is not None and not all(abs(v) < 1e9 for v in region.box):
-            return f"box {i} is {list(region.box)}, which is no place in a picture"
         if request.size and region.mask is not None and region.mask.size != request.size:
             height, width = request.size
             return (

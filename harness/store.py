@@ -30,6 +30,7 @@ from harness.files import (
     write_atomic,
     write_new,
 )
+from harness.record import check_record
 
 LOCK_PATIENCE = 10.0  # seconds that a run waits for a predecessor's dying workers
 _SHARD_FILE = re.compile(r"predictions\.\d+-of-\d+\.jsonl")
@@ -89,11 +90,7 @@ class RunStore:
 
     def record(self) -> dict[str, Any]:
         """The content of run.json."""
-        record = self.read_json("run.json")
-        for key in ("schema", "spec", "model", "tasks"):
-            if key not in record:
-                raise StorageError(f"{self.root / 'run.json'} is damaged: it has no {key!r}")
-        return record
+        return check_record(self.read_json("run.json"), str(self.root / "run.json"))
 
     def read_json(self, name: str) -> dict[str, Any]:
         """A JSON file of the folder; raises StorageError if it is missing or damaged."""

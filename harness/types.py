@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.errors import DataError
-from harness.rle import check_counts, check_size, parse_rle
+from harness.rle import check_size, checked, parse_rle
 
 Box = tuple[float, float, float, float]
 """x0, y0, x1, y1 in pixels of the stored picture; x1 and y1 are where the box ends."""
@@ -39,7 +39,7 @@ class Mask:
 
     def __post_init__(self) -> None:
         check_size((self.height, self.width))
-        check_counts(self.height, self.width, self.counts)
+        object.__setattr__(self, "counts", checked(self.height, self.width, self.counts))
 
     @classmethod
     def _trusted(cls, height: int, width: int, counts: bytes) -> Mask:

@@ -9,6 +9,7 @@ import os
 import shlex
 import sys
 from collections.abc import Sequence
+from io import TextIOWrapper
 
 from harness.cli.parser import build_parser
 from harness.errors import DeadShard, HarnessError
@@ -22,9 +23,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         format="%(levelname)s %(name)s: %(message)s",
         stream=sys.stderr,
     )
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):  # what cannot be shown is escaped, never an error
+            stream.reconfigure(errors="backslashreplace")
     try:
         code: int = arguments.verb(arguments)
-        sys.stdout.flush()
         return code
     except HarnessError as error:
         from harness.report import printable

@@ -87,6 +87,8 @@ def judges(
     own = {}
     for name in names:
         options = tree["tasks"].get(name, {}).get("judge", {})
+        if not isinstance(options, str | dict):
+            raise ConfigError(f"tasks.{name}.judge must be a judge's name or a group of options")
         own[name] = {"name": options} if isinstance(options, str) else dict(options)
     return judge_choices(names, chosen.judge, tree["judge"], own)
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from harness.cli import options
-from harness.errors import ConfigError
+from harness.errors import ConfigError, StorageError
 
 if TYPE_CHECKING:
     from harness.catalogue import Page
@@ -164,19 +164,29 @@ def _print_outcome(outcome: "Outcome", arguments: argparse.Namespace) -> int:
     if arguments.json:
         _print_json(outcome.result)
     elif arguments.brief:
-        print(render_brief(outcome.result))
+        _print(render_brief(outcome.result))
     else:
-        print(render(outcome.result, outcome.failures))
+        _print(render(outcome.result, outcome.failures))
     return 3 if outcome.too_many_errors else 0
 
 
 def _print(text: str) -> int:
-    print(text)
+    """Prints to stdout; raises StorageError if that is a full disk. BrokenPipeError passes."""
+    if sys.stdout is not None:
+        try:
+            print(text, flush=True)
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            # Nothing more can be said there, not even by Python at exit.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise StorageError(
+                f"stdout cannot be written ({error.strerror}); results are in the run folder"
+            ) from None
     return 0
 
 
 def _print_json(value: Mapping[str, Any]) -> int:
     from harness.files import pretty_json
 
-    sys.stdout.write(pretty_json(value).decode())
-    return 0
+    return _print(pretty_json(value).decode().removesuffix("\n"))

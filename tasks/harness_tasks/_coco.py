@@ -6,6 +6,7 @@ from typing import Any
 
 from harness.errors import DataError
 from harness.files import inside, read_json
+from harness.rle import check_size
 from harness.types import Mask, Size, is_polygon
 
 
@@ -33,10 +34,15 @@ def _by_id(path: Path, content: Mapping[str, Any], key: str) -> dict[Any, Mappin
 
 def image_size(image: Mapping[str, Any], path: Path) -> Size:
     """(height, width) of an image record; raises DataError."""
-    height, width = image.get("height"), image.get("width")
-    if not (type(height) is int and type(width) is int and height > 0 and width > 0):
-        raise DataError(f"{path}: image {image.get('id')!r} has no usable height and width")
-    return height, width
+    try:
+        return check_size((image.get("height"), image.get("width")))
+    except DataError as error:
+        raise DataError(f"{path}: image {image.get('id')!r}: {error}") from None
+
+
+def look_up(rows: Mapping[Any, Mapping[str, Any]], key: object) -> Mapping[str, Any] | None:
+    """The row of an id out of a data file; None if there is none, or if it is no id at all."""
+    return rows.get(key) if type(key) in (int, str) else None
 
 
 def picture(folder: Path, name: object, images: Path | None) -> Path:

@@ -182,7 +182,7 @@ class Gres(Task[Expression]):
         sentences = _list(ref, "sentences", where)
         if not sentences:
             return
-        image = images.get(ref.get("image_id"))
+        image = _coco.look_up(images, ref.get("image_id"))
         if image is None:
             raise DataError(
                 f"{instances} has no image {ref.get('image_id')!r}, which {where} names"
@@ -225,7 +225,7 @@ class Gres(Task[Expression]):
             return Mask.empty(*size)
         masks = []
         for annotation_id in targets:
-            annotation = annotations.get(annotation_id)
+            annotation = _coco.look_up(annotations, annotation_id)
             if annotation is None:
                 raise DataError(
                     f"{instances} has no annotation {annotation_id!r}, which {where} names"

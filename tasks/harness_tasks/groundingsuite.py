@@ -9,6 +9,7 @@ answer with 0. In box mode, boxes taken from masks end at the last pixel's index
 CycleGRPO scripts.
 """
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -88,7 +89,8 @@ class GroundingSuite(Task[Described]):
 
     def files(self) -> Sequence[Path]:
         direct, below = self.root / FILE, self.root / "groundingsuite" / FILE
-        return (below if below.exists() and not direct.exists() else direct,)
+        use_below = os.path.exists(below) and not os.path.exists(direct)
+        return (below if use_below else direct,)
 
     def samples(self) -> Iterable[Described]:
         return self._loaded
@@ -171,9 +173,10 @@ class GroundingSuite(Task[Described]):
 
     def _read(self, row: Mapping[str, Any], where: str) -> Described:
         """The sample of one line; raises DataError that says where and what."""
-        group = CLASSES.get(row.get("class_id", 0))
+        class_id = row.get("class_id")
+        group = CLASSES.get(class_id) if type(class_id) is int else None
         if group is None:
-            raise DataError(f"{where}: class_id must be 1 to 4, not {row.get('class_id')!r:.80}")
+            raise DataError(f"{where}: class_id must be 1 to 4, not {class_id!r:.80}")
         if type(row.get("idx")) not in (int, str):
             raise DataError(f"{where}: idx must be a number, not {row.get('idx')!r:.80}")
         if not isinstance(row.get("caption"), str):
@@ -207,7 +210,9 @@ def box_iou(a: Box, b: Box) -> float:
 
 def _box(value: object, where: str) -> Box:
     if not (
-        isinstance(value, list) and len(value) == 4 and all(type(v) in (int, float) for v in value)
+        isinstance(value, list)
+        and len(value) == 4
+        and all(type(v) in (int, float) and abs(v) < 1e9 for v in value)
     ):
         raise DataError(f"{where}: box must be four numbers, not {value!r:.80}")
     x0, y0, x1, y1 = map(float, value)

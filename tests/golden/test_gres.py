@@ -41,7 +41,9 @@ def test_every_number_of_every_split(expected: Any, result: Any) -> None:
             assert ours == wanted, (split, metric)
 
 
-def test_top_level_is_the_plain_mean_over_the_splits_that_have_it(expected: Any, result: Any) -> None:
+def test_top_level_is_the_plain_mean_over_the_splits_that_have_it(
+    expected: Any, result: Any
+) -> None:
     for metric in METRICS:
         values = [numbers["harness_expected"][metric] for numbers in expected["splits"].values()]
         values = [value for value in values if value is not None]

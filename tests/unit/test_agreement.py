@@ -49,11 +49,11 @@ def test_two_runs_question_by_question(harness: Any, tmp_path: Path) -> None:
     changed = tmp_path / "other.jsonl"
     with changed.open("w") as file:
         for i, line in enumerate(lines):
-            file.write(
-                json.dumps({**line, "reply": "gibberish!" if i < 3 else line["reply"]}) + "\n"
-            )
-    command = ("eval", "--model", "recorded", "--set", f"model.path={root / 'predictions.jsonl'}",
-               "--tasks", "dlc", "--set", f"tasks.dlc.root={root}", "--judge", "recorded")  # fmt: skip
+            reply = "gibberish!" if i < 3 else line["reply"]
+            file.write(json.dumps({**line, "reply": reply}) + "\n")
+    command = ("eval", "--model", "recorded", "--tasks", "dlc", "--judge", "recorded",
+               "--set", f"model.path={root / 'predictions.jsonl'}",
+               "--set", f"tasks.dlc.root={root}")  # fmt: skip
     harness(
         *command, "--set", f"judge.path={root / 'judge_transcript.jsonl'}", "--run", tmp_path / "a"
     )

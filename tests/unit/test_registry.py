@@ -63,7 +63,7 @@ def _shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str) -> Regi
     (tmp_path / "my_odd_task.py").write_text(source)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "my_odd_task", raising=False)
-    shelf: Registry[object] = Registry("task")
+    shelf: Registry[object] = Registry("task", object)
     shelf.__dict__["found"] = {"odd": Found("my_odd_task", tmp_path / "my_odd_task.py")}
     return shelf
 
