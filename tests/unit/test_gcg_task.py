@@ -83,7 +83,7 @@ def edited(root: Path, kind: str, edit: Edit) -> Path:
         ("caption", lambda c: c["annotations"][1].update(image_id=3), "annotation 1 must name"),
         ("caption", lambda c: c["images"][0].update(id="../x"), "leads outside"),
         ("mask", lambda c: c["images"].pop(), "has no image 'sa_2', which the caption file lists"),
-        ("mask", lambda c: c["images"][0].update(height=0), "no usable height"),
+        ("mask", lambda c: c["images"][0].update(height=0), "two positive whole numbers"),
         ("mask", lambda c: c["annotations"][1].update(id=1), "each once, not 1"),
         ("mask", lambda c: c["annotations"][1].update(id="x"), "whole numbers, each once, not 'x'"),
         (

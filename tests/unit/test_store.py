@@ -37,7 +37,18 @@ from tests.run_folders import (
 
 ROWS = [{"sample_id": "0", "text": "a"}, {"sample_id": "1", "text": "Wörter"}]
 LINES = [json.dumps(row, ensure_ascii=False).encode() + b"\n" for row in ROWS]
-RECORD = {"schema": 1, "spec": {"limit": None}, "model": {"name": "m"}, "tasks": {"t": {"n": 2}}}
+TASK_RECORD: dict[str, Any] = {
+    "version": 1, "protocol": {}, "model_protocol": {}, "judge": None, "data": {}, "samples": "s",
+    "prompts": "p", "n": 2,
+}  # fmt: skip
+RECORD: dict[str, Any] = {
+    "schema": 1,
+    "spec": {"model": "m", "model_options": {}, "tasks": {"t": {}}, "judges": {}, "limit": None},
+    "circumstances": {"model": {}, "judges": {}, "tasks": {"t": {}}},
+    "model": {"name": "m", "fingerprint": {}},
+    "tasks": {"t": TASK_RECORD},
+    "made_by": {},
+}
 
 
 @pytest.fixture
@@ -491,14 +502,14 @@ def test_many_shards_may_begin_a_run_at_once(tmp_path: Path) -> None:
 
     def begin(folder: Path) -> None:
         store = RunStore(folder)
-        start_together.wait(SECONDS)
-        store.begin(RECORD)
-        with store.appender("sessions.jsonl") as append:
-            append({"who": threading.get_ident()})
+        index = start_together.wait(SECONDS)
+        with store.locked(Shard(index, 8)):
+            store.begin(RECORD)
+            with store.appender("sessions.jsonl") as append:
+                append({"who": threading.get_ident()})
 
     for i in range(25):
         folder = tmp_path / str(i)
-        folder.mkdir()
         with ThreadPoolExecutor(8) as pool:
             list(pool.map(begin, [folder] * 8))
         assert RunStore(folder).record() == RECORD
@@ -519,9 +530,36 @@ def test_run_json_that_comes_while_the_folder_is_looked_at(
         return iterdir(self)
 
     monkeypatch.setattr(Path, "iterdir", slow)
-    RunStore(tmp_path).begin(RECORD)
-    with pytest.raises(ConfigError, match=r"tasks\.t\.n was 2 and is now 3"):
-        RunStore(tmp_path).begin({**RECORD, "tasks": {"t": {"n": 3}}})
+    store = RunStore(tmp_path)
+    with store.locked(Shard(0, 2)):
+        store.begin(RECORD)
+        assert begun
+        with pytest.raises(ConfigError, match=r"tasks\.t\.n was 2 and is now 3"):
+            store.begin({**RECORD, "tasks": {"t": {**TASK_RECORD, "n": 3}}})
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("spec",), 5),
+        (("spec", "tasks"), {"other": {}}),
+        (("spec", "model_options"), None),
+        (("circumstances",), None),
+        (("model", "fingerprint"), "x"),
+        (("tasks", "t"), []),
+        (("tasks", "t", "n"), "2"),
+        (("tasks", "t", "protocol"), 1),
+    ],
+)
+def test_an_edited_run_json_is_named(tmp_path: Path, path: tuple[str, ...], value: object) -> None:
+    record = json.loads(json.dumps(RECORD))
+    node = record
+    for key in path[:-1]:
+        node = node[key]
+    node[path[-1]] = value
+    (tmp_path / "run.json").write_text(json.dumps(record))
+    with pytest.raises(StorageError, match=r"run\.json is damaged: "):
+        RunStore.existing(tmp_path).record()
 
 
 def test_an_appender_waits_for_another(tmp_path: Path) -> None:
