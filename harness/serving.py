@@ -17,7 +17,7 @@ from pathlib import Path
 from harness.errors import ConfigError, ModelError
 
 GRACE = 10.0  # seconds between asking a server to end and killing it
-_TAIL = 3000  # characters of its log that an error shows
+_TAIL = 10  # lines of its log that an error shows
 
 
 @dataclass(frozen=True)
@@ -103,4 +103,5 @@ def _await_health(server: Server, url: str, patience: float) -> None:
 
 
 def _tail(log: Path) -> str:
-    return log.read_text(encoding="utf-8", errors="replace")[-_TAIL:]
+    lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+    return "\n".join([*lines[-_TAIL:], f"(all of it: {log})"])

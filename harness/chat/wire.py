@@ -142,10 +142,10 @@ class Connection:
         except openai.APIStatusError as error:
             raise self._status_failure(error) from None
         except openai.APITimeoutError:
-            failure = f"no answer from the server within {self.timeout:g} s"
+            failure = f"no answer from {self.endpoint.shown} within {self.timeout:g} s"
             raise TryFailed(failure, again=True, unreachable=True) from None
         except openai.APIConnectionError as error:
-            failure = f"no connection to the server ({error.__cause__ or error})"
+            failure = f"no connection to {self.endpoint.shown} ({error.__cause__ or error})"
             raise TryFailed(failure, again=True, unreachable=True) from None
         except (openai.OpenAIError, ValueError, TypeError) as error:
             raise TryFailed(f"the request cannot be sent ({error})") from None

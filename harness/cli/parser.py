@@ -3,6 +3,7 @@
 import argparse
 from importlib.metadata import version
 from pathlib import Path
+from tempfile import gettempdir
 from typing import Any
 
 from harness.cli import verbs
@@ -92,7 +93,8 @@ def _judge(group: Any) -> None:
     add("--model", required=True, metavar="DIR", help="folder of the model, or a name vLLM knows")
     add("--name", default="judge", help="what the endpoint calls it (default %(default)s)")
     add("--port", type=_positive, default=8000, help="loopback port (default %(default)s)")
-    add("--log", type=Path, default=Path("vllm.log"), metavar="FILE", help="the server's output")
+    add("--log", type=Path, default=Path(gettempdir(), "harness-vllm.log"), metavar="FILE",
+        help="the server's output (default %(default)s)")  # fmt: skip
     add("--vllm", action="append", default=[], metavar="ARGUMENT", help="passed on to vLLM")
     add("command", nargs="*",
         help="what to run (after --) with OPENAI_BASE_URL set; none: until Ctrl-C")  # fmt: skip

@@ -52,6 +52,8 @@ class Recorded(ModelAdapter):
         return map(self._answer, requests)
 
     def notes(self, wanted: Set[str], skipped: Set[str]) -> Sequence[str]:
+        if not self._rows:
+            raise DataError(f"{', '.join(map(str, self.path))}: there is no answer in it")
         unknown = [i for i in self._rows if i not in wanted and i not in skipped]
         missing = sorted(wanted - self._rows.keys())
         if len(missing) == len(wanted):
@@ -60,8 +62,6 @@ class Recorded(ModelAdapter):
                 f"like {some(unknown[:2]) or 'none'}, the samples' like {some(missing[:2])}; "
                 "check the file and the task"
             )
-        if not self._rows:
-            raise DataError(f"{', '.join(map(str, self.path))}: there is no answer in it")
         remarks = []
         unread = sorted({key for row in self._rows.values() for key in row if key not in FIELDS})
         if unread:

@@ -1,7 +1,6 @@
 """Grounded replies: what the public scripts make of them, and that nothing breaks the reading."""
 
 import re
-import time
 
 import pytest
 from hypothesis import given
@@ -9,6 +8,7 @@ from hypothesis import strategies as st
 
 from harness.types import Mask, Prediction, Region
 from harness_tasks._gcg_parse import Reply, inspect_tokens, phrases, read, without_tags, write
+from tests.growth import growth
 
 A, Z = "<|object_ref_start|>", "<|object_ref_end|>"
 GOOD = "<|mt_start|><|mt_0017|><|mt_0408|><|mt_end|>"
@@ -42,11 +42,12 @@ def test_reading_agrees_with_the_patterns_of_the_protocol(text: str) -> None:
 
 @pytest.mark.parametrize("piece", ["<", "<p>", A, "<|mt_", "<|mt_start|>", "'", "\u2028{}", GOOD])
 def test_long_replies_take_linear_time(piece: str) -> None:
-    text = piece * (300_000 // len(piece))
-    start = time.perf_counter()
-    read(text)
-    inspect_tokens(text)
-    assert time.perf_counter() - start < 5
+    def work(size: int) -> None:
+        text = piece * (size // len(piece))
+        read(text)
+        inspect_tokens(text)
+
+    assert growth(work, 60_000) < 9
 
 
 def test_mask_tokens_are_judged_group_by_group() -> None:

@@ -1,7 +1,6 @@
 """Polygons in text: outlines of masks, and whatever a model may answer."""
 
 import json
-import time
 from pathlib import Path
 
 import numpy as np
@@ -236,11 +235,9 @@ UNPARSED = [
 
 @pytest.mark.parametrize("text", UNPARSED, ids=lambda text: text[:20] or "empty")
 def test_what_states_no_polygon_or_absurdly_much_is_unparsed(text: str) -> None:
-    began = time.perf_counter()
     reading = Polygons().read(text, CANVAS)
     assert reading.regions == ()
     assert reading.flags == ("unparsed",)
-    assert time.perf_counter() - began < 10
 
 
 json_values = st.recursive(

@@ -10,6 +10,7 @@ from harness import registry
 from harness.errors import ConfigError, UnknownPlugin
 from harness.plan import expand_tasks
 from harness.registry import Found, Registry
+from harness.task import Task
 
 
 def test_built_in_names() -> None:
@@ -79,3 +80,34 @@ def test_a_plugin_without_its_last_line(tmp_path: Path, monkeypatch: pytest.Monk
     assert shelf.found["odd"].summary == "Odd."
     with pytest.raises(ConfigError, match="must end in `task = ItsClass`"):
         shelf.find("odd")
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("import sys; sys.exit(0)", "cannot be imported .SystemExit"),
+        ("def broken(:", "cannot be imported .SyntaxError"),
+        ("class Task: ...\ntask = Task", "must end in `task = ItsClass`, a Task"),
+    ],
+)
+def test_a_broken_plugin_harms_only_its_user(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str, message: str
+) -> None:
+    shelf = _shelf(tmp_path, monkeypatch, source)
+    shelf.base = Task
+    assert isinstance(shelf.found["odd"].summary, str)
+    with pytest.raises(ConfigError, match=message):
+        shelf.find("odd")
+
+
+def test_two_of_one_name_are_refused_when_one_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Point:
+        def __init__(self, value: str) -> None:
+            self.name, self.value = "x", value
+
+    points = [Point("harness_models.empty"), Point("harness_models.oracle")]
+    monkeypatch.setattr(registry, "entry_points", lambda group: points)
+    shelf: Registry[object] = Registry("model", object)
+    assert shelf.names() == ["x"]
+    with pytest.raises(ConfigError, match="two packages bring a model named 'x'"):
+        shelf.find("x")
