@@ -7,8 +7,8 @@ SHORTEST = 1e-3  # seconds; less than this is noise
 
 
 def growth(call: Callable[[int], object], size: int) -> float:
-    """How many times more four times the size takes: 4 if linear, 16 if quadratic."""
-    small, large = (min(_cost(call, n) for _ in range(3)) for n in (size, 4 * size))
+    """How many times more eight times the size takes: 8 if linear, 64 if quadratic."""
+    small, large = (min(_cost(call, n) for _ in range(3)) for n in (size, 8 * size))
     return large / max(small, SHORTEST)
 
 
