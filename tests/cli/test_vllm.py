@@ -93,12 +93,11 @@ def captioning(task: str) -> list[str]:
         ]
     else:
         roots = [f"tasks.{task}.root={FIXTURES / folder}"]
-    return [
-        word for option in (*roots, f"tasks.{task}.regions=boxes") for word in ("--set", option)
-    ]
+    wording = [] if task == "gcg" else [f"tasks.{task}.regions=boxes"]
+    return [word for option in (*roots, *wording) for word in ("--set", option)]
 
 
-@pytest.mark.parametrize("task", ["gar-vqa", "gar-caption", "dlc"])
+@pytest.mark.parametrize("task", ["gcg", "gar-vqa", "gar-caption", "dlc"])
 def test_captions_are_asked_and_judged_by_the_same_server(
     server: Server, harness: Any, tmp_path: Path, task: str
 ) -> None:
@@ -112,7 +111,7 @@ def test_captions_are_asked_and_judged_by_the_same_server(
     assert result["errors"] == result["judge_errors"] == 0
     assert result["n"] == len(lines(tmp_path / "run", task)) > 3
     assert all(row["info"]["prompt_tokens"] > 20 for row in lines(tmp_path / "run", task))
-    if task != "gar-vqa":
+    if task in ("gar-caption", "dlc"):
         assert result["questions"] > 3
         assert result["judge"]["name"] == f"openai-chat:{MODEL}"
 

@@ -1,8 +1,11 @@
 """Plug-ins: found by entry point and file name, imported only when used."""
 
+import importlib.util
 import subprocess
 import sys
+from importlib.machinery import ModuleSpec
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -101,13 +104,25 @@ def test_a_broken_plugin_harms_only_its_user(
 
 
 def test_two_of_one_name_are_refused_when_one_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Point:
-        def __init__(self, value: str) -> None:
-            self.name, self.value = "x", value
-
-    points = [Point("harness_models.empty"), Point("harness_models.oracle")]
+    values = ("harness_models.empty", "harness_models.oracle")
+    points = [SimpleNamespace(name="x", value=value) for value in values]
     monkeypatch.setattr(registry, "entry_points", lambda group: points)
     shelf: Registry[object] = Registry("model", object)
     assert shelf.names() == ["x"]
     with pytest.raises(ConfigError, match="two packages bring a model named 'x'"):
         shelf.find("x")
+
+
+def test_a_folder_that_an_editable_install_lists_twice_counts_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "odd.py").write_text('"""Odd."""')
+    spec = ModuleSpec("shelf", None, is_package=True)
+    spec.submodule_search_locations = [str(tmp_path), str(tmp_path)]
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: spec)
+    monkeypatch.setattr(
+        registry, "entry_points", lambda group: [SimpleNamespace(name="x", value="shelf")]
+    )
+    shelf: Registry[object] = Registry("task", object)
+    assert list(shelf.found) == ["odd"]
+    assert not shelf._clashes
