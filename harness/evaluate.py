@@ -17,7 +17,7 @@ from harness.plan import Plan, PlannedTask, RunSpec, default_folder
 from harness.progress import Progress
 from harness.provenance import environment, without_credentials
 from harness.results import run_result, task_result, unreadable_notes
-from harness.runner import ask, failures, score, unanswered
+from harness.runner import ask, failures, score, unanswered, usage
 from harness.shards import ask_in_processes
 from harness.store import RunStore, Shard, first_difference, identity
 
@@ -116,6 +116,7 @@ def finish(plan: Plan, store: RunStore, settings: Settings) -> Outcome:
         verdicts = _judge(planned, store, settings)
         scores = score(planned, store, verdicts)
         results[planned.name] = task_result(plan, planned, scores, verdicts, settings.max_errors)
+        results[planned.name]["usage"] = usage(planned, store)
         if results[planned.name]["errors"] or results[planned.name]["judge_errors"]:
             failed[planned.name] = failures(planned, store)
     result = run_result(store, results, [*_notes(plan), *unreadable_notes(results)])

@@ -221,6 +221,25 @@ def failures(planned: PlannedTask, store: RunStore, most: int = 5) -> list[str]:
     return lines
 
 
+COUNTED = ("prompt_tokens", "completion_tokens", "attempts", "cost")
+
+
+def usage(planned: PlannedTask, store: RunStore) -> dict[str, float]:
+    """What asking took, over answers and verdicts: tokens, tries, cost; {} if nobody told."""
+    total: dict[str, float] = {}
+    for name in ("predictions", "verdicts"):
+        for row, _ in store.lines(f"{planned.name}/{name}.jsonl"):
+            info = row.get("info")
+            if not isinstance(info, dict):
+                if name == "predictions":
+                    break  # an adapter that does not count; spare the reading
+                continue
+            for key in COUNTED:
+                if isinstance(info.get(key), int | float):
+                    total[key] = total.get(key, 0) + info[key]
+    return {key: round(value, 9) for key, value in total.items()}
+
+
 def some(ids: Sequence[str], most: int = 3) -> str:
     """The first few ids, and how many more there are."""
     more = f" and {len(ids) - most} more" if len(ids) > most else ""

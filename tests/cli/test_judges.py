@@ -282,3 +282,12 @@ def test_a_panel_decides_by_majority_and_keeps_every_vote(harness: Any, tmp_path
     assert agreement["questions"] == QUESTIONS
     assert agreement["alpha"] < 0.5
     assert "not unanimous" in harness("judge", "agreement", tmp_path / "r")
+
+
+def test_what_asking_took_is_summed(judged: Judged) -> None:
+    prices = ("--set", "judge.price_in=1", "--set", "judge.price_out=2")
+    with ChatServer([answer("A")]) as server:
+        usage = judged(server, "a", *prices)["tasks"]["dlc"]["usage"]
+    assert usage["prompt_tokens"] == 100 * QUESTIONS
+    assert usage["completion_tokens"] == 20 * QUESTIONS
+    assert usage["cost"] == pytest.approx(QUESTIONS * (100 + 2 * 20) / 1e6)
