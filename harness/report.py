@@ -84,6 +84,10 @@ def _task(name: str, task: Mapping[str, Any], failures: Sequence[str]) -> str:
         lines.append(
             "replies: " + ", ".join(f"{count} {flag}" for flag, count in task["flags"].items())
         )
+    if task["usage"]:
+        counts = (f"{value:,} {key.replace('_', ' ')}" for key, value in task["usage"].items())
+        lines.append("asking took " + ", ".join(counts))
+    lines += [f"{metric} is not available: {why}" for metric, why in task["unavailable"].items()]
     if task["above_max_errors"]:
         lines.append(_no_numbers(task))
     lines += failures

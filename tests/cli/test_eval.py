@@ -318,3 +318,18 @@ def test_addresses_are_kept_without_credentials(harness: Any, tmp_path: Path) ->
     everything = b"".join(p.read_bytes() for p in tmp_path.rglob("*") if p.is_file())
     assert b"127.0.0.1:9/v1" in everything
     assert not any(secret.encode() in everything for secret in secrets)
+
+
+def test_a_metric_that_cannot_be_had_is_null_with_its_reason(
+    harness: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))  # no java there
+    root = FIXTURES / "gcg"
+    command = ("eval", "--model", "recorded", "--set", f"model.path={root / 'predictions.jsonl'}",
+               "--tasks", "gcg", "--set", f"tasks.gcg.root={root}", "--set", "tasks.gcg.cache=off",
+               "--run", tmp_path / "r")  # fmt: skip
+    assert "METEOR is not available: there is no java on the PATH" in harness(*command)
+    result = harness(*command, "--json")["tasks"]["gcg"]
+    assert "no java on the PATH" in result["unavailable"]["METEOR"]
+    assert result["groups"]["val"]["METEOR"]["value"] is None
+    assert result["groups"]["val"]["AP50"]["value"] > 0
