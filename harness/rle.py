@@ -5,6 +5,7 @@ the rest, so the runs are summed here before any decode. Letters: H height, W wi
 """
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -48,6 +49,7 @@ def run_lengths(counts: bytes) -> NDArray[np.int64]:
     return runs
 
 
+@lru_cache(maxsize=2**16)  # a mask is met again when its stored line is scored
 def checked(height: int, width: int, counts: bytes) -> bytes:
     """The counts, if their runs fill a picture of height x width exactly; else raises DataError.
 
@@ -60,18 +62,33 @@ def checked(height: int, width: int, counts: bytes) -> bytes:
         raise DataError(f"its runs cover {total} pixels, but {width}x{height} has {height * width}")
     if runs[1:].all():
         return counts
-    return compress(height, width, _joined(runs.tolist()))
+    if runs[1:-1].all():  # what pycocotools itself leaves at the end of a union
+        return counts[: _last_number(counts)]
+    return _encode(height, width, _joined(runs))
 
 
-def _joined(runs: Sequence[int]) -> list[int]:
+def _last_number(counts: bytes) -> int:
+    """Where the last number of a valid string begins."""
+    start = len(counts) - 1
+    while counts[start - 1] >= _GOES_ON:
+        start -= 1
+    return start
+
+
+def _joined(runs: NDArray[np.int64]) -> list[int]:
     """The same pixels without a run of length 0 after the first."""
-    joined = [0]
-    for value, run in enumerate(runs):
-        if run and (len(joined) - 1) % 2 == value % 2:
-            joined[-1] += run
-        elif run:
-            joined.append(run)
-    return joined
+    (kept,) = runs.nonzero()
+    values = kept % 2
+    (changes,) = np.concatenate(([1], values[1:] != values[:-1])).nonzero()
+    joined: list[int] = np.add.reduceat(runs[kept], changes).tolist()
+    return [0, *joined] if values[0] else joined
+
+
+def _encode(height: int, width: int, runs: list[int]) -> bytes:
+    from pycocotools import mask as coco
+
+    rle = coco.frPyObjects({"size": [height, width], "counts": runs}, height, width)
+    return bytes(rle["counts"])
 
 
 def check_size(size: object) -> tuple[int, int]:
@@ -93,12 +110,7 @@ def compress(height: int, width: int, runs: Sequence[int]) -> bytes:
     if sum(runs) != height * width:
         total = height * width
         raise DataError(f"its runs cover {sum(runs)} pixels, but {width}x{height} has {total}")
-    if not all(runs[1:]):
-        runs = _joined(runs)
-    from pycocotools import mask as coco
-
-    rle = coco.frPyObjects({"size": [height, width], "counts": list(runs)}, height, width)
-    return bytes(rle["counts"])
+    return _encode(height, width, list(runs) if all(runs[1:]) else _joined(np.array(runs)))
 
 
 def parse_rle(rle: object) -> tuple[int, int, bytes]:

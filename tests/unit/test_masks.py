@@ -217,3 +217,10 @@ def test_a_compressed_run_of_no_pixel_is_joined_away() -> None:
     assert overlap(mask, mask) == (8, 8)
     many = Mask.from_coco({"size": [4, 4], "counts": [0] * 2000 + [4, 8, 4]})
     assert overlap(many, mask) == (8, 8)
+
+
+@given(pairs())
+def test_what_pycocotools_leaves_at_the_end_of_a_union_is_cut(pair: tuple[Bits, Bits]) -> None:
+    rles = [coco.encode(np.asfortranarray(bits.astype(np.uint8))) for bits in pair]
+    merged = Mask.from_coco(coco.merge(rles))
+    assert merged == Mask.from_array(pair[0] | pair[1])
