@@ -56,7 +56,8 @@ def parse_prediction(row: Mapping[str, Any]) -> Prediction:
     if not isinstance(text, str):
         raise DataError(f"its text must be text or null, not {type(text).__name__}")
     regions, info, phrases = _regions(row), _info(row), _items(row, "phrases")
-    if len(phrases) != len(regions):  # a list of its own, which some benchmarks score
+    if row.get("phrases") is not None and len(phrases) != len(regions):
+        # A list of its own, which some benchmarks score.
         info = {**info, "phrases": [p if isinstance(p, str) else "" for p in phrases]}
     return Prediction(
         sample_id=sample_id,

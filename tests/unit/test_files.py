@@ -99,3 +99,12 @@ def test_a_broken_line_is_named(tmp_path: Path) -> None:
     file.write_bytes(b'{"a": 1}\n{"b": \n')
     with pytest.raises(DataError, match=r"x\.jsonl line 2: it is not valid JSON"):
         list(read_jsonl(file))
+
+
+def test_phrases_that_are_not_one_a_mask_are_kept_as_a_list() -> None:
+    mask = Mask.full(2, 2).to_coco()
+    row = {"sample_id": "1", "text": "", "masks": [mask]}
+    assert "phrases" not in parse_prediction(row).info
+    assert parse_prediction({**row, "phrases": ["a"]}).regions[0].phrase == "a"
+    assert parse_prediction({**row, "phrases": ["a", "b"]}).info["phrases"] == ["a", "b"]
+    assert parse_prediction({**row, "phrases": []}).info["phrases"] == []

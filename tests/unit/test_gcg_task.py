@@ -372,3 +372,20 @@ def test_answers_that_no_scorer_likes(harness: Any, tmp_path: Path, root: Path) 
     meteor = [json.loads(line)["values"]["METEOR"] for line in lines]
     assert meteor[1::2] == [1.0] * len(odd)
     assert max(meteor[0::2]) < 0.5
+
+
+def test_phrases_come_from_the_text_where_none_are_recorded(harness: Any, tmp_path: Path) -> None:
+    """Recall with phrases left out of the file equals that with them in it."""
+    source = Path(__file__).parents[1] / "fixtures" / "gcg"
+    rows = [json.loads(line) for line in (source / "predictions.jsonl").read_text().splitlines()]
+    values = []
+    for name, keep in (("with", True), ("without", False)):
+        file = tmp_path / f"{name}.jsonl"
+        lines = ({k: v for k, v in row.items() if keep or k != "phrases"} for row in rows)
+        file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        result = harness(
+            "eval", "--model", "recorded", "--set", f"model.path={file}", "--tasks", "gcg",
+            "--set", f"tasks.gcg.root={source}", "--run", tmp_path / name, "--json",
+        )  # fmt: skip
+        values.append(result["tasks"]["gcg"]["groups"]["val"]["Recall"]["value"])
+    assert values[0] == values[1] > 0
