@@ -7,7 +7,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any, get_args, get_origin
 
 from harness import registry
 from harness.errors import DataError, UnknownPlugin, did_you_mean
@@ -83,10 +83,14 @@ def _options(cls: type[Any]) -> Iterator[Option]:
             meanings |= _field_docs(inspect.getsource(sys.modules[base.__module__]), base.__name__)
     for f in dataclasses.fields(cls) if dataclasses.is_dataclass(cls) else ():
         if f.init:
-            kind = f.type if isinstance(f.type, str) else getattr(f.type, "__name__", str(f.type))
-            if kind in ("Literal", "Optional", "tuple", "dict", "list", "UnionType"):
-                kind = str(f.type).replace("typing.", "").replace("pathlib.", "")
-            yield Option(f.name, str(kind), _default(f), meanings.get(f.name, ""))
+            kind: Any = f.type
+            if get_origin(kind) is Annotated:
+                kind = get_args(kind)[0]
+            plain = isinstance(kind, type) and not get_args(kind)
+            kind = kind.__name__ if plain else str(kind).replace("typing.", "")
+            yield Option(
+                f.name, kind.replace("pathlib.", ""), _default(f), meanings.get(f.name, "")
+            )
 
 
 def _default(f: "dataclasses.Field[Any]") -> str:

@@ -2,7 +2,7 @@
 
 Write a frozen dataclass whose fields are the user's options (``--set model.<field>=...``), load
 weights on the first ``predict``, and end the module with ``model = ItsClass``.
-``docs/add-a-model.md`` has one that runs.
+The README has one that runs.
 """
 
 from abc import ABC, abstractmethod

@@ -2,7 +2,7 @@
 
 Subclass ``Task`` as a frozen dataclass. Its fields are the user's options (``--set
 tasks.<name>.<field>=...``); ``root`` is where the benchmark's files lie. End the module with
-``task = ItsClass``. ``docs/add-a-task.md`` has one that runs.
+``task = ItsClass``. The README has one that runs.
 """
 
 from abc import ABC, abstractmethod
