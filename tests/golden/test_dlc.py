@@ -33,7 +33,7 @@ def score(harness: Any, tmp_path: Path) -> Callable[..., Any]:
         result = harness(
             "eval", "--model", "recorded", "--set", f"model.path={predictions}", "--tasks", "dlc",
             "--set", f"tasks.dlc.root={root}", "--judge", "recorded",
-            "--set", f"judge.path={replies}", "--run", folder, "--json",
+            "--set", f"judge.path={replies}", "--run", folder, "--json", "--max-errors=1",
         )  # fmt: skip
         rows = lines(folder / "dlc" / "scores.jsonl")
         return result["tasks"]["dlc"], {row["sample_id"]: row for row in rows}
@@ -69,7 +69,7 @@ def test_every_prompt_and_every_reading(golden: Golden, expected: Any, scored: A
     task, (result, rows) = Dlc(root=golden("dlc")), scored
     asked = {}
     for sample in task.samples():
-        prediction = Prediction(sample_id=sample.id, text=captions[sample.id])
+        prediction = Prediction(sample_id=sample.id, text=captions[sample.id] or "")
         for question in task.questions(sample, prediction):
             asked[sample.id, question.index] = question
             assert question.max_tokens == expected["request_fields"]["max_tokens"]

@@ -39,6 +39,7 @@ def score(harness: Any, tmp_path: Path) -> Callable[..., Any]:
             "eval", "--model", "recorded", "--set", f"model.path={predictions}", "--tasks", "gar",
             "--set", f"tasks.gar-vqa.root={root}", "--set", f"tasks.gar-caption.root={root}",
             "--judge", "recorded", "--set", f"judge.path={replies}", "--run", folder, "--json",
+            "--max-errors=1",
         )  # fmt: skip
         rows = [row for name in result["tasks"] for row in lines(folder / name / "scores.jsonl")]
         return result["tasks"], {row["sample_id"]: row for row in rows}
@@ -101,7 +102,7 @@ def test_the_judge_is_sent_what_the_official_script_sends(golden: Golden) -> Non
     for row in lines(golden("gar", "judge_transcript.jsonl")):
         sample, request = samples.pop(row["sample_id"]), row["request"]
         (question,) = task.questions(
-            sample, Prediction(sample_id=sample.id, text=captions[sample.id])
+            sample, Prediction(sample_id=sample.id, text=captions[sample.id] or "")
         )
         assert question.prompt == request["parts"][-1]["text"]
         assert question.max_tokens == request["max_tokens"]

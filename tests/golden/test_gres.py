@@ -32,7 +32,7 @@ def result(golden: Golden, harness: Any, tmp_path: Path) -> Any:
 
 
 def test_every_number_of_every_split(expected: Any, result: Any) -> None:
-    assert list(result["groups"]) == list(expected["splits"])
+    assert set(result["groups"]) == set(expected["splits"])
     for split, numbers in expected["splits"].items():
         for metric in METRICS:
             ours = result["groups"][split][metric]["value"]
@@ -55,7 +55,8 @@ def test_top_level_is_the_plain_mean_over_the_splits_that_have_it(
 def test_counts_and_skipped_samples(expected: Any, result: Any) -> None:
     splits = expected["splits"].values()
     assert result["n"] == sum(numbers["n_samples"] for numbers in splits)
-    assert result["skipped"] == [i for numbers in splits for i in numbers["skipped_no_usable_gt"]]
+    skipped = [i for numbers in splits for i in numbers["skipped_no_usable_gt"]]
+    assert sorted(result["skipped"]) == sorted(skipped)
     n_acc = {name: result["groups"][name]["N_acc"]["n"] for name in expected["splits"]}
     assert n_acc == {name: numbers["n_no_target"] for name, numbers in expected["splits"].items()}
 
