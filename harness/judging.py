@@ -84,7 +84,8 @@ class Cache:
                 return None
             query = "SELECT line FROM verdicts WHERE key = ?"
             found = connection.execute(query, (key,)).fetchone()
-            return sound_line(parse_json(found[0])) if found else None
+            line = found[0] if found else None
+            return sound_line(parse_json(line)) if isinstance(line, str | bytes) else None
 
     def keep(self, lines: Mapping[str, Mapping[str, Any]]) -> None:
         """Keeps verdict lines by key, all at once; one that is there stays."""
@@ -110,7 +111,7 @@ class Cache:
                     "CREATE TABLE IF NOT EXISTS verdicts (key TEXT PRIMARY KEY, line TEXT)"
                 )
             yield self.connection
-        except (OSError, sqlite3.Error, DataError, TypeError, AttributeError) as error:
+        except (OSError, sqlite3.Error, DataError) as error:
             raise ConfigError(
                 f"the verdict cache {self.path} cannot be used ({error}); if no other run is using "
                 "it, remove the file, or name another with --judge-cache FILE"

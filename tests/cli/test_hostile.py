@@ -125,10 +125,11 @@ def test_a_cache_that_is_no_database(harness: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "line", ['{"reply": null}', "[1]", "5", "{}", '{"key": "k", "reply": 7, "prompt": "p"}']
+    "line",
+    ['{"reply": null}', "[1]", "5", "{}", '{"key": "k", "reply": 7, "prompt": "p"}', None, 7],
 )
 def test_a_cache_whose_rows_are_not_ours_is_not_believed(
-    harness: Any, tmp_path: Path, line: str
+    harness: Any, tmp_path: Path, line: object
 ) -> None:
     with ChatServer([answer("A")]) as server:
         first = harness(*judged(server, tmp_path, "a"))["tasks"]["dlc"]
