@@ -6,20 +6,31 @@ raises on a model's reply; it flags what it could not read.
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
-from harness.pictures import picture_size
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.pictures import picture_size, read_pixels
 from harness.types import Prediction, Region, Request, Size
 
 
 @dataclass(frozen=True, slots=True)
 class Canvas:
-    """The picture that a text speaks of: its (height, width), and its file for codecs that look."""
+    """The picture that a text speaks of: its (height, width), and its file for codecs that look.
+
+    A picture that lies in memory (a zoom, a training scene) comes as ``pixels_HWC`` (uint8 RGB).
+    """
 
     size: Size
     image: Path
+    pixels_HWC: NDArray[np.uint8] | None = field(default=None, compare=False, repr=False)
+
+    def pixels(self) -> NDArray[np.uint8]:
+        """The RGB picture (H, W, 3), as stored; raises DataError if its file cannot be read."""
+        return read_pixels(self.image) if self.pixels_HWC is None else self.pixels_HWC
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +55,12 @@ class Codec(ABC):
     @abstractmethod
     def write(self, region: Region, canvas: Canvas) -> str | None:
         """The text of a region; None if it cannot be written (an empty mask)."""
+
+    def write_all(
+        self, pictures: Sequence[tuple[Canvas, Sequence[Region]]]
+    ) -> list[list[str | None]]:
+        """``write`` for the regions of many pictures; codecs that can do better in bulk do."""
+        return [[self.write(region, canvas) for region in regions] for canvas, regions in pictures]
 
     @abstractmethod
     def read(self, text: str, canvas: Canvas, mode: str = "") -> Reading:

@@ -24,6 +24,16 @@ class ModelAdapter(ABC):
     operational: ClassVar[tuple[str, ...]] = ()
     """Options that cannot change an answer (time-outs, say): a run may go on with others."""
 
+    @classmethod
+    def defaults(cls, tasks: Sequence[str]) -> Mapping[str, Any]:
+        """Options that it brings for these tasks, in the form of a file of options.
+
+        For a model that comes with its data (``tasks.<name>.root``) or its judge
+        (``judge.name``). They have the lowest priority, are printed, and are recorded like any
+        other option. May build files (in the user's cache); called only when the model is run.
+        """
+        return {}
+
     @property
     @abstractmethod
     def name(self) -> str:

@@ -3,8 +3,27 @@
 import math
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
+
 from harness.errors import DataError
 from harness.types import Size
+
+
+def read_pixels(path: Path) -> NDArray[np.uint8]:
+    """The RGB pixels of a picture file as stored (no EXIF rotation), uint8 (H, W, 3).
+
+    Raises DataError if there is no such file or it is not a picture.
+    """
+    from PIL import Image
+
+    try:
+        with Image.open(path) as picture:
+            return np.asarray(picture.convert("RGB"))
+    except FileNotFoundError:
+        raise DataError(f"there is no picture {path}") from None
+    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
+        raise DataError(f"{path} cannot be read as a picture ({error})") from None
 
 
 def picture_size(path: Path) -> Size:

@@ -16,11 +16,14 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from harness import config
+from harness.builder import Builder
 from harness.codec import Codec
 from harness.errors import ConfigError, UnknownPlugin, did_you_mean
 from harness.judge import Judge
 from harness.model import ModelAdapter
+from harness.source import Source
 from harness.task import Task
+from harness.training import Trainer
 
 T = TypeVar("T")
 
@@ -130,7 +133,9 @@ tasks: Registry[Task[Any]] = Registry("task", Task)
 models: Registry[ModelAdapter] = Registry("model", ModelAdapter)
 codecs: Registry[Codec] = Registry("codec", Codec)
 judges: Registry[Judge] = Registry("judge", Judge)
-trainers: Registry[Any] = Registry("trainer", object)
+trainers: Registry[Trainer] = Registry("trainer", Trainer)
+sources: Registry[Source] = Registry("source", Source)
+builders: Registry[Builder] = Registry("builder", Builder)
 
 KINDS: Mapping[str, Registry[Any]] = {
     "tasks": tasks,
@@ -138,6 +143,8 @@ KINDS: Mapping[str, Registry[Any]] = {
     "codecs": codecs,
     "judges": judges,
     "trainers": trainers,
+    "sources": sources,
+    "builders": builders,
 }
 
 CodecChoice = str | dict[str, Any]

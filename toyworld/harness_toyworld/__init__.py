@@ -1,0 +1,1 @@
+"""A synthetic world: scenes, language, judge, codec, model and training data, all exact."""

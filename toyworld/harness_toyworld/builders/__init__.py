@@ -1,0 +1,1 @@
+"""Builders of the world's benchmark files."""

@@ -1,0 +1,1 @@
+"""Codecs trained on the world."""

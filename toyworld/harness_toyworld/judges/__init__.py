@@ -1,0 +1,1 @@
+"""Judges that go by rule."""

@@ -1,0 +1,1 @@
+"""Training records of the world."""

@@ -1,0 +1,1 @@
+"""Tasks that only this world can score."""

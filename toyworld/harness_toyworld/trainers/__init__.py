@@ -1,0 +1,1 @@
+"""Trainers of what the world needs."""
