@@ -1,0 +1,1 @@
+"""The parts of the adapter ``qwen3vl``; trainers use them too."""
