@@ -4,6 +4,7 @@ What training rewards is what evaluation decodes, so both hold the same codec ob
 raises on a model's reply; it flags what it could not read.
 """
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,24 +14,33 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from harness.errors import DataError
 from harness.pictures import picture_size, read_pixels
-from harness.types import Prediction, Region, Request, Size
+from harness.types import Prediction, Region, Request, Size, Zoom
+from harness.views import zoomed_pixels
+
+_REGION = re.compile(r"\{(zoom_)?region_([0-9]{1,6})\}")
 
 
 @dataclass(frozen=True, slots=True)
 class Canvas:
     """The picture that a text speaks of: its (height, width), and its file for codecs that look.
 
-    A picture that lies in memory (a zoom, a training scene) comes as ``pixels_HWC`` (uint8 RGB).
+    A picture that lies in memory comes as ``pixels_HWC`` (uint8 RGB). With ``zoom`` the canvas is
+    that part of the file's picture, at the zoom's size.
     """
 
     size: Size
     image: Path
     pixels_HWC: NDArray[np.uint8] | None = field(default=None, compare=False, repr=False)
+    zoom: Zoom | None = None
 
     def pixels(self) -> NDArray[np.uint8]:
         """The RGB picture (H, W, 3), as stored; raises DataError if its file cannot be read."""
-        return read_pixels(self.image) if self.pixels_HWC is None else self.pixels_HWC
+        if self.pixels_HWC is not None:
+            return self.pixels_HWC
+        pixels_HWC = read_pixels(self.image)
+        return pixels_HWC if self.zoom is None else zoomed_pixels(pixels_HWC, self.zoom)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +94,44 @@ def codec_stamp(name: str, codec: Codec, masks_expected: bool) -> dict[str, Any]
 def canvas_of(request: Request) -> Canvas:
     """The canvas of a request; opens the picture only if the data did not tell its size."""
     return Canvas(request.size or picture_size(request.image), request.image)
+
+
+def write_regions(text: str, request: Request, codec: Codec) -> str:
+    """A text with each ``{region_0}`` and ``{zoom_region_0}`` in the codec's words.
+
+    Other braces stay. Raises DataError for a mark without a region, or a region without words.
+    """
+
+    def written(mark: re.Match[str]) -> str:
+        index, zoomed = int(mark[2]), bool(mark[1])
+        known = len(request.zooms if zoomed else request.regions)
+        if index >= known:
+            raise DataError(f"the prompt marks {mark[0]} of {known} region(s)")
+        region, canvas = _marked(request, index, zoomed)
+        said = codec.write(region, canvas)
+        if said is None:
+            raise DataError(f"the codec cannot write {mark[0]} (an empty mask?)")
+        return said
+
+    return _REGION.sub(written, text)
+
+
+def _marked(request: Request, index: int, zoomed: bool) -> tuple[Region, Canvas]:
+    """The region that a mark stands for, and the picture that it is a part of."""
+    if not zoomed:
+        return request.regions[index], canvas_of(request)
+    zoom = request.zooms[index]
+    if zoom.region is None:
+        raise DataError(f"the prompt marks the region of zoom {index}, which has none")
+    return zoom.region, Canvas(zoom.size, request.image, zoom=zoom)
+
+
+def instruction_for(request: Request, codec: Codec) -> str:
+    """The sentence that asks for the codec's format, where a reply holds regions and nothing else.
+
+    It would ruin a grounded caption, so that gets none.
+    """
+    return codec.instruction if request.wants == "regions" else ""
 
 
 def read_reply(request: Request, text: str, codec: Codec, info: Mapping[str, Any]) -> Prediction:

@@ -12,17 +12,22 @@ from collections.abc import Mapping, MutableMapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from harness.errors import ConfigError, did_you_mean
+from harness.errors import ConfigError, DataError, did_you_mean
+from harness.files import parse_json
 
 T = TypeVar("T")
 
 Options = Mapping[str, Any]
 
 
-def read_toml(path: Path) -> dict[str, Any]:
-    """The content of a TOML file; raises ConfigError if it is missing or broken."""
+def read_file(path: Path) -> dict[str, Any]:
+    """The content of a file of options, TOML (or JSON, by its ending).
+
+    Raises ConfigError if it is missing or broken.
+    """
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
+        tree = parse_json(text) if path.suffix == ".json" else tomllib.loads(text)
     except FileNotFoundError:
         raise ConfigError(f"there is no file {path}; check --config") from None
     except (OSError, UnicodeDecodeError) as error:
@@ -31,6 +36,11 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise ConfigError(f"{path} is nested too deeply") from None
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{path} is not valid TOML: {error}") from None
+    except DataError as error:
+        raise ConfigError(f"{path} is not valid JSON: {error}") from None
+    if not isinstance(tree, dict):
+        raise ConfigError(f"{path} must hold one JSON object")
+    return tree
 
 
 def set_path(tree: MutableMapping[str, Any], assignment: str) -> None:

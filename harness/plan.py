@@ -125,8 +125,8 @@ class Plan:
         Kept apart is what does not decide: where files lie, and options such as time-outs.
         """
         model_options, model_places = self._model_options()
-        tasks = {planned.name: _resolved(planned.task) for planned in self.tasks}
-        judges = {p.name: _resolved(p.judge) for p in self.tasks if p.judge is not None}
+        tasks = {planned.name: resolved(planned.task) for planned in self.tasks}
+        judges = {p.name: resolved(p.judge) for p in self.tasks if p.judge is not None}
         return {
             "schema": SCHEMA,
             "spec": {
@@ -153,7 +153,7 @@ class Plan:
         if isinstance(self.model, StoredAnswers):
             record = self.model.record
             return record["spec"]["model_options"], record["circumstances"]["model"]
-        return _resolved(self.model)
+        return resolved(self.model)
 
     def _task_record(self, planned: PlannedTask) -> dict[str, Any]:
         task, requests = planned.task, planned.requests(planned.samples)
@@ -258,7 +258,7 @@ def judge_stamp(judge: Judge | None) -> dict[str, Any] | None:
     return None if judge is None else {"name": judge.name, "fingerprint": dict(judge.fingerprint())}
 
 
-def _resolved(plugin: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+def resolved(plugin: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     """(options, circumstances) of a plug-in, defaults included, as JSON.
 
     Circumstances cannot change an answer: file paths (content is hashed), and what the plug-in

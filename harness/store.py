@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from harness.errors import ConfigError, DataError, StorageError
 from harness.files import (
@@ -62,18 +62,20 @@ class Shard:
 class RunStore:
     """The files of one run folder. Raises StorageError, or ConfigError for another run's folder."""
 
+    record_file: ClassVar[str] = "run.json"
+
     def __init__(self, root: Path) -> None:
         self.root = root
 
     def begin(self, record: Mapping[str, Any]) -> None:
-        """Writes run.json, or checks that the one there describes the same run.
+        """Writes the record, or checks that the one there describes the same run.
 
         Raises ConfigError if the folder holds another run, and names the first difference.
         """
-        file = self.root / "run.json"
+        file = self.root / self.record_file
         if not file.exists() and write_new(file, pretty_json(record)):
             return
-        difference = first_difference(identity(self.record()), identity(record))
+        difference = first_difference(self.identity(self.record()), self.identity(record))
         if difference:
             path, old, new = difference
             raise ConfigError(
@@ -84,13 +86,19 @@ class RunStore:
     @classmethod
     def existing(cls, root: Path) -> "RunStore":
         """A folder that must already hold a run; raises ConfigError if it does not."""
-        if not (root / "run.json").is_file():
-            raise ConfigError(f"{root} is not a run folder: it has no run.json; check the path")
+        if not (root / cls.record_file).is_file():
+            raise ConfigError(
+                f"{root} is not a run folder: it has no {cls.record_file}; check the path"
+            )
         return cls(root)
 
     def record(self) -> dict[str, Any]:
-        """The content of run.json."""
-        return check_record(self.read_json("run.json"), str(self.root / "run.json"))
+        """The content of the record."""
+        return check_record(self.read_json(self.record_file), str(self.root / self.record_file))
+
+    def identity(self, record: Mapping[str, Any]) -> dict[str, Any]:
+        """The part of a record that decides what is computed here."""
+        return identity(record)
 
     def read_json(self, name: str) -> dict[str, Any]:
         """A JSON file of the folder; raises StorageError if it is missing or damaged."""
@@ -298,7 +306,7 @@ class RunStore:
             raise ConfigError(
                 f"the run folder {self.root} cannot be made ({error.strerror}); choose another"
             ) from error
-        if others and not (self.root / "run.json").exists():
+        if others and not (self.root / self.record_file).exists():
             raise ConfigError(
                 f"{self.root} is not a run folder but holds {others[0]!r}; choose another "
                 "--run folder"

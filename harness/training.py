@@ -6,7 +6,7 @@ trainer.<field>=...``) and end the module with ``trainer = ItsClass``.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
@@ -46,6 +46,8 @@ class CheckpointSaved:
 
 
 TrainEvent = StepLogged | CheckpointSaved
+TrainEvents = Generator[TrainEvent, None, None]
+"""A generator: it is closed when the run is interrupted, so that ``finally`` blocks are run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +70,7 @@ class Trainer(ABC):
         """Its stages in order."""
 
     @abstractmethod
-    def run(self, stage: Stage, start: Checkpoint | None, out: Path) -> Iterator[TrainEvent]:
+    def run(self, stage: Stage, start: Checkpoint | None, out: Path) -> TrainEvents:
         """Trains one stage in the folder ``out`` and yields what happens; ends with a checkpoint.
 
         If ``out`` holds the state of an earlier, killed run of the same stage, it goes on from

@@ -103,6 +103,13 @@ def zoomed(picture: "Image.Image", zoom: Zoom) -> "Image.Image":
     return part.resize((width, height), Image.Resampling.LANCZOS)
 
 
+def zoomed_pixels(pixels_HWC: NDArray[np.uint8], zoom: Zoom) -> NDArray[np.uint8]:
+    """The pixels of a zoom on a picture that lies in memory."""
+    from PIL import Image
+
+    return np.asarray(zoomed(Image.fromarray(pixels_HWC), zoom))
+
+
 def as_jpeg(picture: "Image.Image") -> bytes:
     """A picture as the scripts send it: JPEG at Pillow's default quality."""
     buffer = io.BytesIO()

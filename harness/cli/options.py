@@ -1,7 +1,8 @@
 """From flags and a TOML file to one tree of options, and from there to what a run needs."""
 
 import argparse
-from collections.abc import Mapping
+import sys
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from harness import config
@@ -10,25 +11,28 @@ from harness.errors import ConfigError, did_you_mean
 if TYPE_CHECKING:
     from harness.evaluate import EvalOptions, Settings
     from harness.plan import RunSpec
+    from harness.train import TrainSpec
 
 SECTIONS = ("eval", "model", "tasks", "judge")
+TRAIN_SECTIONS = ("train", "trainer", *SECTIONS[1:])
 
 
-def read_tree(arguments: argparse.Namespace) -> dict[str, Any]:
+def read_tree(arguments: argparse.Namespace, sections: Sequence[str] = SECTIONS) -> dict[str, Any]:
     """The options of the file with those of --set on top; raises ConfigError for what is unknown.
 
     All sections are there, the keys of ``tasks`` are names of tasks.
     """
+    from harness.option_files import find
     from harness.registry import canonical, tasks
 
-    tree = config.read_toml(arguments.config) if arguments.config else {}
+    tree = config.read_file(find(arguments.config)) if arguments.config else {}
     for assignment in arguments.assignments:
         config.set_path(tree, assignment)
     for section in tree:
-        if section not in SECTIONS:
-            known = did_you_mean(section, SECTIONS)
+        if section not in sections:
+            known = did_you_mean(section, sections)
             raise ConfigError(f"there are no options under {section!r}.{known}")
-    for section in SECTIONS:
+    for section in sections:
         if isinstance(tree.setdefault(section, {}), str) and section in ("model", "judge"):
             tree[section] = {"name": tree[section]}
         if not isinstance(tree[section], dict):
@@ -58,6 +62,7 @@ def eval_options(tree: Mapping[str, Any], arguments: argparse.Namespace) -> "Eva
 
 def run_spec(tree: Mapping[str, Any], chosen: "EvalOptions") -> "RunSpec":
     """What to run; raises ConfigError if no model or no task is named."""
+    from harness.defaults import with_defaults
     from harness.plan import RunSpec, expand_tasks
 
     model_options = dict(tree["model"])
@@ -67,9 +72,18 @@ def run_spec(tree: Mapping[str, Any], chosen: "EvalOptions") -> "RunSpec":
         missing = "tasks" if model else "model"
         raise ConfigError(f"harness eval needs --{missing} (or {missing} under [eval] in --config)")
     names = expand_tasks(chosen.tasks)
-    return RunSpec(
-        model, task_options(tree, names), model_options, judges(tree, chosen, names), chosen.limit
+    spec, taken = with_defaults(
+        RunSpec(
+            model,
+            task_options(tree, names),
+            model_options,
+            judges(tree, chosen, names),
+            chosen.limit,
+        )
     )
+    if taken:
+        print(f"{model} brings {', '.join(taken)}", file=sys.stderr)
+    return spec
 
 
 def task_options(tree: Mapping[str, Any], names: "list[str]") -> dict[str, dict[str, Any]]:
@@ -112,3 +126,18 @@ def settings(chosen: "EvalOptions", arguments: argparse.Namespace) -> "Settings"
         judge_cache=chosen.judge_cache,
         quiet=arguments.quiet,
     )
+
+
+def train_spec(arguments: argparse.Namespace) -> "TrainSpec":
+    """What to train, and how its checkpoints are scored."""
+    from harness.stage_scores import Scoring
+    from harness.train import TrainOptions, TrainSpec
+
+    tree = read_tree(arguments, TRAIN_SECTIONS)
+    given = {**tree["train"]} | ({"run": arguments.run} if arguments.run else {})
+    chosen = config.build(TrainOptions, given, where="train")
+    evaluation = {"max_errors": chosen.max_errors}
+    if chosen.limit is not None:
+        evaluation["limit"] = chosen.limit
+    scoring = Scoring((), evaluation, tree["model"], tree["tasks"], tree["judge"])
+    return TrainSpec(arguments.trainer, tree["trainer"], chosen, scoring)

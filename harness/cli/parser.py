@@ -12,7 +12,7 @@ from harness.cli import verbs
 def build_parser() -> argparse.ArgumentParser:
     """The parser of the whole command line; ``arguments.verb`` is the function to call."""
     parser = argparse.ArgumentParser(
-        prog="harness", description="Evaluate region-level vision-language models."
+        prog="harness", description="Evaluate and train region-level vision-language models."
     )
     parser.add_argument("--version", action="version", version=version("region-harness"))
     group = parser.add_subparsers(required=True, metavar="VERB")
@@ -22,6 +22,7 @@ def build_parser() -> argparse.ArgumentParser:
     _compare(group)
     _leaderboard(group)
     _judge(group)
+    _train(group)
     return parser
 
 
@@ -100,6 +101,23 @@ def _judge(group: Any) -> None:
         help="what to run (after --) with OPENAI_BASE_URL set; none: until Ctrl-C")  # fmt: skip
 
 
+def _train(group: Any) -> None:
+    parser = _verb(group, "train", verbs.train, "train a model, and score each checkpoint")
+    add = parser.add_argument
+    add("trainer", help="name of a trainer (see `harness list`)")
+    _options(parser)
+    add("--run", type=Path, metavar="DIR", help="the run folder")
+    add("--check", action="store_true", help="say what would be done, and do nothing")
+    add("--json", action="store_true", help="print the result as one JSON object")
+    add("--quiet", action="store_true", help="no progress on stderr")
+    parser = _verb(group, "build", verbs.build, "write the files of a benchmark or a model")
+    add = parser.add_argument
+    add("builder", help="name of a builder (see `harness list`)")
+    add("--out", type=Path, required=True, metavar="DIR", help="the folder to write")
+    add("--set", action="append", default=[], metavar="PATH=VALUE", dest="assignments",
+        help="an option, e.g. builder.profile=std")  # fmt: skip
+
+
 def _leaderboard(group: Any) -> None:
     parser = _verb(
         group,
@@ -123,7 +141,7 @@ def _leaderboard(group: Any) -> None:
 
 def _options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("--config", type=Path, metavar="FILE", help="TOML file with options")
+    add("--config", metavar="FILE", help="TOML file with options, or the name of a shipped one")
     add("--set", action="append", default=[], metavar="PATH=VALUE", dest="assignments",
         help="an option, e.g. tasks.gres.root=DIR or model.path=FILE")  # fmt: skip
 

@@ -139,6 +139,41 @@ def leaderboard(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def train(arguments: argparse.Namespace) -> int:
+    from harness.report import printable, render
+    from harness.train import planned, train
+
+    spec = options.train_spec(arguments)
+    if arguments.check:
+        return _print("\n".join(planned(spec)))
+    trained = train(spec, quiet=arguments.quiet)
+    if arguments.json:
+        _print_json(trained.result)
+    else:
+        if trained.evaluation is not None:
+            _print(render(trained.evaluation, {}))
+        for stage in trained.result["stages"]:
+            _print(printable(f"{stage['name']}: step {stage['step']}, {stage['checkpoint']}"))
+    if trained.stopped:
+        print(f"stopped: {printable(trained.stopped)}", file=sys.stderr)
+    return 3 if trained.stopped else 0
+
+
+def build(arguments: argparse.Namespace) -> int:
+    from harness import config
+    from harness.building import build
+    from harness.report import printable
+
+    tree: dict[str, Any] = {}
+    for assignment in arguments.assignments:
+        config.set_path(tree, assignment)
+    if set(tree) - {"builder"}:
+        raise ConfigError("--set of `harness build` takes builder.<option>=VALUE only")
+    roots = build(arguments.builder, tree.get("builder", {}), arguments.out)
+    lines = [f"--set tasks.{name}.root={root}" for name, root in roots.items()]
+    return _print(printable("\n".join(lines or [f"wrote {arguments.out}"])))
+
+
 def serve(arguments: argparse.Namespace) -> int:
     from harness.serving import vllm_server
 

@@ -76,7 +76,7 @@ def read_spec(path: Path) -> Spec:
     """The leaderboard of a TOML file; raises ConfigError that says where it does not fit."""
     if not path.is_file():
         raise ConfigError(f"there is no leaderboard {path}; check the path of the TOML file")
-    tree = config.read_toml(path)
+    tree = config.read_file(path)
     known = ("title", "results", "tables")
     for key in tree:
         if key not in known:

@@ -5,7 +5,6 @@ Needs ``pip install 'region-harness[openai]'``. A vLLM server on this machine is
 """
 
 import json
-import re
 import threading
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
@@ -16,16 +15,14 @@ from harness import views
 from harness.chat.client import ChatClient, NoAnswer
 from harness.chat.pictures import Encoded, Pictures, data_url
 from harness.chat.wire import Answer
-from harness.codec import Canvas, Codec, codec_stamp, read_reply
+from harness.codec import Codec, codec_stamp, instruction_for, read_reply, write_regions
 from harness.errors import ConfigError, DataError
 from harness.model import ModelAdapter
 from harness.registry import CodecChoice, build_codec, codec_name
-from harness.types import Prediction, Region, Request, Zoom
+from harness.types import Prediction, Request, Zoom
 
 PROMPT_FORMAT = "2"
 """Raise it whenever the same request would be sent in other words, another order, other pixels."""
-
-_REGION = re.compile(r"\{(zoom_)?region_([0-9]{1,6})\}")
 
 
 @dataclass(frozen=True)
@@ -145,29 +142,15 @@ class OpenAIChat(ChatClient, ModelAdapter):
         return parts
 
     def _write_regions(self, text: str, request: Request) -> str:
-        """A text with each ``{region_i}`` in the codec's words; other braces stay."""
-
-        def written(mark: re.Match[str]) -> str:
-            index = int(mark[2])
-            if index >= len(request.zooms if mark[1] else request.regions):
-                known = len(request.zooms if mark[1] else request.regions)
-                raise DataError(f"the prompt marks {mark[0]} of {known} region(s)")
-            region, canvas = _marked(request, index, zoomed=bool(mark[1]))
-            said = self._codec.write(region, canvas)
-            if said is None:
-                raise DataError(f"the codec cannot write {mark[0]} (an empty mask?)")
-            return said
-
         with self._codec_lock:
-            return _REGION.sub(written, text)
+            return write_regions(text, request, self._codec)
 
     def _instruction(self, request: Request) -> str:
         if request.wants not in ("regions", "grounded_text"):
             return ""
         if self.instruction is not None:
             return self.instruction
-        # A codec's sentence asks for regions and nothing else, which would ruin a grounded caption.
-        return self._codec.instruction if request.wants == "regions" else ""
+        return instruction_for(request, self._codec)
 
     def _extra_body(self) -> dict[str, Any]:
         special = {"skip_special_tokens": False} if self.keep_special_tokens else {}
@@ -179,17 +162,6 @@ class OpenAIChat(ChatClient, ModelAdapter):
         if answer.finish_reason == "length":
             prediction = replace(prediction, flags=(*prediction.flags, "truncated"))
         return prediction
-
-
-def _marked(request: Request, index: int, *, zoomed: bool) -> tuple[Region, Canvas]:
-    """The region that a mark stands for, and the picture that it is a part of."""
-    if zoomed:
-        zoom = request.zooms[index]
-        if zoom.region is None:
-            raise DataError(f"the prompt marks the region of zoom {index}, which has none")
-        return zoom.region, Canvas(zoom.size, request.image)
-    assert request.size is not None
-    return request.regions[index], Canvas(request.size, request.image)
 
 
 def _picture_part(url: str) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """The three files of DLC-Bench, read and checked: objects, names, and questions about them."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -9,7 +9,7 @@ from harness.errors import DataError
 from harness.files import read_json
 from harness.types import Mask
 
-from . import _coco
+from . import _coco, _keys
 from ._dlc_judge import LETTERS
 
 RECIPE = (
@@ -28,6 +28,8 @@ class Item:
     text: str
     choices: tuple[str, ...]
     points: tuple[float, ...]
+    key: Mapping[str, Any] = field(default_factory=dict)
+    """What a judge that goes by rule is told about it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,8 @@ class Object:
     image: Path
     picture: str
     """The picture's id, or the object's own where it is not known."""
+    key: Mapping[str, Any]
+    """What a judge that goes by rule is told about the object itself."""
 
 
 def files(root: Path) -> list[Path]:
@@ -60,9 +64,8 @@ def objects(root: Path, images: Path | None) -> Iterator[Object]:
             raise DataError(
                 f"{root / 'class_names.json'} has no name for object {key!r}, which qa.json names"
             )
-        mask, image, picture = places.find(key)
-        yield Object(key, name, _items(questions, f"{root / 'qa.json'} object {key!r}"), mask,
-                     image, picture)  # fmt: skip
+        items = _items(questions, f"{root / 'qa.json'} object {key!r}")
+        yield Object(key, name, items, *places.find(key))
 
 
 class _Places:
@@ -77,14 +80,14 @@ class _Places:
             self.pictures, by_id = _coco.index(self.path, RECIPE)
             self.annotations = {str(key): row for key, row in by_id.items()}
 
-    def find(self, key: str) -> tuple[Mask | None, Path, str]:
-        """(mask, picture file, picture's id) of an object; raises DataError.
+    def find(self, key: str) -> tuple[Mask | None, Path, str, Mapping[str, Any]]:
+        """(mask, picture file, picture's id, key for rules) of an object; raises DataError.
 
         Without annotations the file that is missing stands for the picture, so that a model that
         opens it says what to get.
         """
         if not self.known:
-            return None, self.path, key
+            return None, self.path, key, {}
         annotation = self.annotations.get(key)
         if annotation is None:
             raise DataError(f"{self.path} has no annotation {key!r}, which qa.json names")
@@ -99,7 +102,8 @@ class _Places:
         if mask is None:
             raise DataError(f"{self.path}: annotation {key} has no usable segmentation")
         image = _coco.picture(self.folder, picture.get("file_name"), self.images)
-        return mask, image, str(picture["id"])
+        told = _keys.of(annotation, f"{self.path}: annotation {key}")
+        return mask, image, str(picture["id"]), told
 
 
 def _table(path: Path) -> Mapping[str, Any]:
@@ -129,7 +133,8 @@ def _item(question: object, where: str) -> Item:
     if not all(_is_choice(choice) for choice in choices):
         raise DataError(f"{where}: each choice must be [text, score]")
     texts, points = zip(*choices, strict=True)
-    return Item(kind, question["question"], tuple(texts), tuple(float(p) for p in points))
+    scores = tuple(float(p) for p in points)
+    return Item(kind, question["question"], tuple(texts), scores, _keys.of(question, where))
 
 
 def _is_choice(choice: object) -> bool:

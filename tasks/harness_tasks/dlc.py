@@ -86,6 +86,8 @@ class Described(Sample):
     """None if there is no ``annotations.json``: then only recorded answers can be scored."""
     items: tuple[Item, ...]
     """The questions of the file, in its order."""
+    key: Mapping[str, Any]
+    """What a judge that goes by rule is told about the object itself."""
 
 
 @dataclass(frozen=True)
@@ -188,7 +190,7 @@ class Dlc(Task[Described]):
     def _items(self, sample: Described) -> list[Item]:
         """All that the judge is asked about a sample, in order."""
         text = _dlc_judge.recognition(sample.name, self.judge_sees)
-        return [Item("recognition", text, ("Yes", "No"), (1.0, 0.0)), *sample.items]
+        return [Item("recognition", text, ("Yes", "No"), (1.0, 0.0), sample.key), *sample.items]
 
     def _question(self, sample: Described, caption: str, index: int, item: Item) -> Question:
         prompt = _dlc_judge.prompt(caption, item.text, item.choices, self.judge_sees)
@@ -205,6 +207,7 @@ class Dlc(Task[Described]):
                 "question": item.text,
                 "points": list(item.points),
                 "caption": caption,
+                **item.key,
             },
         )
 
@@ -241,6 +244,7 @@ class Dlc(Task[Described]):
                 name=row.name,
                 region=Region(mask=row.mask) if row.mask else None,
                 items=row.items,
+                key=row.key,
             )
             for row in _dlc_files.objects(self.root, self.images)
         ]

@@ -29,7 +29,7 @@ from harness.metrics import mean
 from harness.task import Task
 from harness.types import Mask, Prediction, Request, Sample, Score
 
-from . import _crops, _gar, _regions
+from . import _crops, _gar, _keys, _regions
 
 REPLIES = ("True", "False")
 MAX_TOKENS = 1000
@@ -87,6 +87,8 @@ class Described(Sample):
     masks: tuple[Mask, ...]
     facts: Mapping[str, str]
     """What the judge is told: ``subject``, ``object`` and ``predicate``, or ``answer``."""
+    key: Mapping[str, Any]
+    """What a judge that goes by rule is told besides."""
 
 
 @dataclass(frozen=True)
@@ -145,7 +147,12 @@ class GarCaption(Task[Described]):
                 parts=_crops.Drawn([*_shown(sample), prompt]),
                 choices=REPLIES,
                 max_tokens=MAX_TOKENS,
-                data={"kind": self.kind, "caption": prediction.text, **sample.facts},
+                data={
+                    "kind": self.kind,
+                    "caption": prediction.text,
+                    **sample.facts,
+                    **sample.key,
+                },
             )
         ]
 
@@ -199,6 +206,7 @@ class GarCaption(Task[Described]):
             prompt=prompt,
             masks=entry.masks,
             facts=facts,
+            key=_keys.of(entry.row, entry.where),
         )
 
 

@@ -71,6 +71,6 @@ def test_a_broken_toml_file_is_named(tmp_path: Path) -> None:
     file = tmp_path / "x.toml"
     file.write_text("a = [")
     with pytest.raises(ConfigError, match=r"x\.toml is not valid TOML"):
-        config.read_toml(file)
+        config.read_file(file)
     with pytest.raises(ConfigError, match="there is no file"):
-        config.read_toml(tmp_path / "y.toml")
+        config.read_file(tmp_path / "y.toml")
