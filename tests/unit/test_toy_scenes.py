@@ -4,11 +4,11 @@ import hashlib
 
 import numpy as np
 import pytest
-from harness_toyworld.make import make_scene, profile
-from harness_toyworld.scene import SPLIT_IDS, Scene, Split
 
 from harness.errors import ConfigError
 from harness.types import areas, intersection
+from harness_toyworld.make import make_scene, profile
+from harness_toyworld.scene import SPLIT_IDS, Scene, Split
 
 PROFILES = ("std", "tiny", "hard", "large", "ci")
 SPLITS: list[Split] = list(SPLIT_IDS)
